@@ -144,7 +144,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         fixes=(
             Fix("Call init_process_group() without init_method (env://): torchrun starts these ranks."),
             Fix(
-                "Or, for a group beside torchrun's own, set os.environ['TORCHELASTIC_USE_AGENT_STORE'] = 'False' "
+                "Or, for a second group of these ranks, set os.environ['TORCHELASTIC_USE_AGENT_STORE'] = 'False' "
                 "before it is made.",
                 option=2,
             ),

@@ -120,7 +120,7 @@ def unset(node: Node) -> bool:
 
 def own_only(node: Node, variable: str) -> bool:
     """Return whether the variable is set to an address that means each host itself."""
-    address = node.variables.get(variable)
+    address = node.variables.get(variable) if variable else None
     return bool(address) and (address == "localhost" or reaches_no_other(address or ""))
 
 

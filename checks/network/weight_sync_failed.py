@@ -10,8 +10,8 @@ until `The client socket has timed out after 300000ms`, or the engine ends with 
 
 Why it happens
 --------------
-An RL trainer sends its weights to the engine through a group of their own, whose store is on the engine's host on a
-port of its own. TRL and ms-swift use port 51216 and the address of `vllm_server_host`. The port of the HTTP server is
+An RL trainer sends its weights to the engine through a group of the two. Its store is on the engine's host, on a port
+of its own. TRL and ms-swift use port 51216 and the address of `vllm_server_host`. The port of the HTTP server is
 open, and this one is not. Or the trainer's address for the engine is 0.0.0.0 or localhost, its own host. Or an earlier
 trainer's group still holds the port, or two trainers use the same one.
 

@@ -28,12 +28,15 @@ from distdoctor.model.launch_variables import AGENT_STORE, MAX_RESTARTS, RESTART
 _TRUE = ("y", "yes", "t", "true", "1")
 DEBUG, BARRIER, GLOO_INTERFACES = "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BARRIER", "GLOO_SOCKET_IFNAME"
 LAZY, TRANSPORT, SEQUENCE = "TORCH_GLOO_LAZY_INIT", "GLOO_DEVICE_TRANSPORT", "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"
-EVERY_BACKEND = (DEBUG, BARRIER)
 GLOO_SETTINGS = (GLOO_INTERFACES, LAZY, TRANSPORT, SEQUENCE)
+TORCHCOMMS = "TORCH_DISTRIBUTED_USE_TORCHCOMMS"
+"""TorchComms makes the groups instead, if its package is installed; it keeps other keys in the store
+(torch/distributed/distributed_c10d.py, _new_process_group_helper())."""
 IDENTICAL = "TORCH_ELASTIC_WORKER_IDENTICAL"
 """Variable of torchrun itself, set if its agents are to start the ranks: with 1 an agent numbers its ranks by itself,
 as if all nodes had as many, and does not publish its number of ranks (torch 2.6 and later,
 elastic/agent/server/api.py)."""
+EVERY_BACKEND = (DEBUG, BARRIER, TORCHCOMMS)
 BUFFERS = "NCCL_BUFFSIZE"
 """Size of NCCL's buffers. With 1048576 on one of two hosts NCCL's first small collectives passed, and one of 16 MB
 ended with ``message truncated : receiving 1048576 bytes instead of 262144`` (2.28.9 over sockets, on an H200)."""
@@ -98,6 +101,8 @@ def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
         return "DETAIL" if value.upper() == "DETAIL" else None
     if name in (BARRIER, IDENTICAL):
         return "1" if value.strip() == "1" else None
+    if name == TORCHCOMMS:  # torch/utils/_config_module.py: "1" and "0" are True and False, all else is a text
+        return None if value == "0" else "1"
     if name == LAZY:
         return "1" if value.lower() in _TRUE else None
     if name == SEQUENCE:
@@ -161,7 +166,7 @@ TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN TORCH_NCCL_PROPAGATE_ERROR TORCH_NC
 TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK TORCH_NCCL_EXTRA_DUMP_ON_EXEC
 TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING
 TORCH_FR_CPP_STACK TORCH_FR_DUMP_DYNAMIC_FILE_NAME TORCH_FR_DUMP_TEMP_FILE
-USE_LIBUV TORCH_DIST_INIT_BARRIER
+USE_LIBUV TORCH_DIST_INIT_BARRIER TORCH_DISTRIBUTED_USE_TORCHCOMMS
 """
 _NCCL = """
 NCCL_ALGO NCCL_ALLGATHERV_ENABLE NCCL_ALLOC_P2P_NET_LL_BUFFERS NCCL_BUFFSIZE NCCL_CGA_CLUSTER_SIZE NCCL_CHECKS_DISABLE

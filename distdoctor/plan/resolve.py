@@ -89,6 +89,8 @@ AROUND = (
     platforms.refuse_mpi_job,
 )
 """Refusals that show a job of several nodes, whatever starts torchrun in it."""
+TRIED = ("gloo", "nccl")
+"""Backends whose groups the check makes. NCCL's name is that of RCCL, too."""
 NOTES = (
     ancestry.step_note,
     mpi.shell_note,
@@ -127,6 +129,9 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
         elif plan.world_size == 1 or launched.spawned:
             plan = replace(plan, beside=_more_ranks(env, launched))
     sources = {name: INIT_METHOD.flag if source in from_query else source for name, source in values.sources.items()}
+    if others := [name for name in plan.backends(gpus=True) if name not in TRIED]:
+        untried = f"the check makes no groups of {' or '.join(others)}: those of the job are untried"
+        plan = replace(plan, note="; ".join(filter(None, (plan.note, untried))))
     return replace(plan, sources=sources, problems=tuple(values.problems), **_groups(flags, sources))
 
 

@@ -105,6 +105,68 @@ def test_a_blocked_port_between_workers_is_named(cluster: Cluster) -> None:
     assert findings(report) == [("network/port-filtered", ["host0"])], report["findings"]
 
 
+INSIDE = """
+import json, os, sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+
+@ray.remote(num_cpus=0)
+class Told:
+    def __init__(self): self.all = []
+    def add(self, *one): self.all.append(one)
+    def get(self): return sorted(self.all)
+
+def work(rank, told, interface):
+    import distdoctor
+    if rank == 1 and interface:
+        os.environ["GLOO_SOCKET_IFNAME"] = interface
+    found = distdoctor.preflight("gloo", fail_on="never", wait=200, timeout=200)
+    ids = [one["id"] for one in found.findings]
+    ray.get(told.add.remote(rank, found.verdict, ids, found.text))
+
+told = Told.remote()
+if sys.argv[2] == "train":
+    import ray.train
+    from ray.train.torch import TorchConfig, TorchTrainer
+    scaling = ray.train.ScalingConfig(num_workers=3, resources_per_worker={"CPU": 1}, placement_strategy="SPREAD")
+    run = ray.train.RunConfig(storage_path=sys.argv[4])
+    loop = lambda config: work(ray.train.get_context().get_world_rank(), told, sys.argv[3])
+    TorchTrainer(loop, torch_config=TorchConfig(backend="gloo"), scaling_config=scaling, run_config=run).fit()
+else:
+    from ray.util.placement_group import placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy as Strategy
+    group = placement_group([{"CPU": 1}] * 3, "STRICT_SPREAD")
+    ray.get(group.ready())
+
+    @ray.remote(num_cpus=1)
+    class Rank:
+        def address(self): return ray.util.get_node_ip_address()
+        def go(self, rank, master):
+            names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+            os.environ.update(zip(names, (str(rank), "3", "0", "1", master, "29600")))
+            work(rank, told, sys.argv[3])
+
+    ranks = [Rank.options(scheduling_strategy=Strategy(group, number)).remote() for number in range(3)]
+    master = ray.get(ranks[0].address.remote())
+    ray.get([one.go.remote(number, master) for number, one in enumerate(ranks)])
+print(json.dumps(ray.get(told.get.remote())))
+"""
+
+
+@pytest.mark.parametrize("way", ["train", "actors"])
+@pytest.mark.parametrize("interface", ["", "eth9"])
+def test_preflight_inside_a_trainer_and_in_the_actors_of_a_placement_group(
+    cluster: Cluster, tmp_path: Path, way: str, interface: str
+) -> None:
+    """One report for all ranks: each of them has the same findings."""
+    if way == "train" and importlib.util.find_spec("tensorboardX") is None:
+        pytest.skip("Ray Train is not installed here: pip install 'ray[train]'")
+    command = [sys.executable, "-c", INSIDE, HEAD, way, interface, str(tmp_path)]
+    done = cluster[0].run(command, env=ENVIRONMENT, timeout=600)
+    told = json.loads(done.stdout.splitlines()[-1])
+    verdict, ids = ("fail", ["gloo/interface-not-found"]) if interface else ("pass", [])
+    assert [one[:3] for one in told] == [[rank, verdict, ids] for rank in range(3)], told
+
+
 def test_a_setting_of_the_shell_alone_is_named(cluster: Cluster) -> None:
     status, report = check(cluster[0], "--ray", HEAD, "--until", "network", NCCL_IB_DISABLE="1")
     (finding,) = report["findings"]

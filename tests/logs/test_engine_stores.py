@@ -25,7 +25,7 @@ def raised(path: str, function: str, error: str) -> str:
 
 
 ROWS = [
-    (raised("/trl/vllm_client.py", "init_communicator", f"DistNetworkError: {TIMED_OUT.format('10.0.0.9')}"), SYNC, "Allow"),
+    (raised("/trl/vllm_client.py", "init_communicator", f"DistNetworkError: {TIMED_OUT.format('10.0.0.9')}"), SYNC, "allow this port"),
     (raised("/trl/vllm_client.py", "init_communicator", f"DistNetworkError: {TIMED_OUT.format('0.0.0.0')}"), SYNC, "own address"),
     (raised("/swift/rollout.py", "init_communicator", "OSError: [Errno 98] Address already in use"), OWN, "--vllm_server_group_port"),
     (raised("/sglang/srt/distributed/parallel_state.py", "f", f"DistNetworkError: {HOLD}"), OWN, "--nccl-port"),

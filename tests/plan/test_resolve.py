@@ -211,3 +211,12 @@ def test_numbers_are_what_python_takes_for_them(
 def test_and_what_it_does_not_take_is_none(text: str) -> None:
     (problem,) = plan_in({**RANK_ENV, "MASTER_PORT": text}).problems
     assert (problem.variable, problem.value) == ("MASTER_PORT", text)
+
+
+@pytest.mark.parametrize(
+    ("backend", "names"), [("cpu:gloo,npu:hccl", "hccl"), ("xccl", "xccl"), ("cpu:gloo,cuda:nccl", ""), (None, "")]
+)
+def test_groups_that_the_check_does_not_make_are_said_to_be_untried(backend: str | None, names: str) -> None:
+    note = plan_in({}, backend=backend).note
+    assert (f"no groups of {names}: those of the job are untried" in note) is bool(names)
+    assert bool(note) is bool(names)

@@ -58,6 +58,7 @@ PACKAGES = frozenset(
         "ray",
         "sglang",
         "torch-npu",
+        "torchcomms",
         "transformer-engine",
         "transformer-engine-torch",
         "transformers",

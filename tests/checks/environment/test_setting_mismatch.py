@@ -64,6 +64,7 @@ def older_torch(*facts: NodeFacts) -> Facts:
     return tuple(with_identity(one, torch="2.5.1+cu121") for one in facts)
 
 
+TORCHCOMMS = "TORCH_DISTRIBUTED_USE_TORCHCOMMS"
 DEBUG, BARRIER, IFNAME = "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BARRIER", "GLOO_SOCKET_IFNAME"
 
 
@@ -152,6 +153,7 @@ ROWS = [
     Row("DETAIL on one", lambda: set_on(DEBUG, None, "DETAIL"), BOTH, blame="one-of", together=True),
     Row("detail on one of three", lambda: set_on(DEBUG, None, "INFO", "detail"), ("host2",), together=True),
     Row("DETAIL on one, nccl", lambda: set_on(DEBUG, "DETAIL", None, None, gpus=2), ("host0",), together=True),
+    Row("TorchComms on one", lambda: set_on(TORCHCOMMS, None, "1", None), ("host1",), "warn", together=True),
     Row("a barrier after init on one", lambda: set_on(BARRIER, None, "1", None), ("host1",), together=True),
     Row(
         "ranks as numbers on one, and gloo failed",
@@ -199,6 +201,7 @@ LOOK_ALIKES = [
     ),
     LookAlike("INFO on one", lambda: set_on(DEBUG, "INFO", None)),
     LookAlike("DETAIL everywhere, spelled differently", lambda: set_on(DEBUG, "DETAIL", "detail")),
+    LookAlike("no TorchComms, in words", lambda: set_on(TORCHCOMMS, "0", None)),
     LookAlike("a barrier that is not made", lambda: set_on(BARRIER, "0", None)),
     LookAlike("lazy said not to be", lambda: set_on("TORCH_GLOO_LAZY_INIT", "0", None)),
     LookAlike("lazy, spelled differently", lambda: set_on("TORCH_GLOO_LAZY_INIT", "1", "true")),
