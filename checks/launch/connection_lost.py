@@ -15,7 +15,8 @@ commands (nologin shell, forced command in sshd) starts no check.
 
 Fix
 ---
-Find the end of the session in that host's logs, then check again: `ssh host1 journalctl -u ssh --since -10min`.
+Find the end of the session in that host's logs, then check again: `ssh host1 journalctl -u ssh --since -10min`. Under
+Ray these are in `/tmp/ray/session_latest/logs/raylet.out`.
 
 Confirm with
 ------------
@@ -52,8 +53,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=(call_evidence(call) for call in lost),
             fixes=(
                 Fix(
-                    f"Find the end of the session on {some_of(names)} (`journalctl -u ssh`, `dmesg -T`), then check "
-                    "again.",
+                    f"Find the end of the session on {some_of(names)} ({sources(lost)}, `dmesg -T`), then check again.",
                     names,
                 ),
             ),
@@ -88,6 +88,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 ),
             ),
         )
+
+
+def sources(calls: list[HostCall]) -> str:
+    """Return where the hosts log the end of such a session."""
+    by_ray = all(call.way == "ray" for call in calls)
+    return "`grep -i actor /tmp/ray/session_latest/logs/raylet.out`" if by_ray else "`journalctl -u ssh`"
 
 
 def call_evidence(call: HostCall) -> str:

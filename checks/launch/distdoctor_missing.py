@@ -9,6 +9,8 @@ Why it happens
 distdoctor is installed in an environment that a plain `ssh HOST command` does not activate, or only on some hosts. A
 host with the same files as this one uses the same environment; other hosts need distdoctor on their PATH.
 
+Under Ray the workers' Python needs distdoctor: the one that `ray start` ran in.
+
 Fix
 ---
 Activate the job's environment with `--setup 'source /opt/venv/bin/activate'`, or install the same version there (`pip
@@ -46,11 +48,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             "on "
             "the PATH.",
             evidence=(call_evidence(call) for call in absent),
-            fixes=(
-                Fix("Activate the job's environment there: --setup 'source ENVIRONMENT/bin/activate'.", names),
-                Fix("Or install this version there, into the environment of the job.", names, option=2),
-            ),
+            fixes=fixes(names, by_ray=all(call.way == "ray" for call in absent)),
         )
+
+
+def fixes(names: tuple[str, ...], by_ray: bool) -> tuple[Fix, ...]:
+    if by_ray:
+        return (
+            Fix("Install this version into the Python of Ray's workers there, or into the image of its pods.", names),
+        )
+    return (
+        Fix("Activate the job's environment there: --setup 'source ENVIRONMENT/bin/activate'.", names),
+        Fix("Or install this version there, into the environment of the job.", names, option=2),
+    )
 
 
 def call_evidence(call: HostCall) -> str:

@@ -11,10 +11,12 @@ ssh: the host is down, its name is misspelled, sshd does not run, or a firewall 
 has changed. Or ssh would ask for a password.
 
 srun: the job has ended, the node or slurmd is down, or its munge key differs. kubectl: the pod no longer exists.
+Ray: the node's raylet has ended, or another Ray job holds its GPUs.
 
 Fix
 ---
-Make the login work without questions: `ssh -o BatchMode=yes host1 true`.
+Make the login work without questions: `ssh -o BatchMode=yes host1 true`. Under Ray, end the job that holds the GPUs
+(`ray status`), or start Ray on that node again.
 
 Confirm with
 ------------
@@ -40,6 +42,8 @@ PREVENTS = "plan agreed"
 INCOMPLETE = True
 CHANGED, UNKNOWN_KEY, REFUSED_LOGIN = "host key has changed", "host key is unknown", "it accepts none of your keys"
 
+NO_ACTOR = "Ray started no actor with "
+"""Beginning of a driver's line on a node whose GPUs are not free (distdoctor/remote/ray_driver.py)."""
 NO_MESSAGE, NO_SLURMD = "rejects SLURM's messages", "no slurmd answers"
 
 
@@ -122,6 +126,18 @@ def remedy(call: HostCall, why: str) -> Fix:
     if call.way == "srun":
         return Fix(
             f"Restart the job, or resume the node. Confirm with: `squeue --me`, `sinfo -N -n {host}`.", (call.host,)
+        )
+    if call.way == "ray" and NO_ACTOR in why:
+        return Fix(
+            "End the Ray job that holds the GPUs of this node, or check with fewer ranks (--nproc-per-node). Confirm "
+            "with: `ray status`, `ray list actors --filter state=ALIVE`.",
+            (call.host,),
+        )
+    if call.way == "ray":
+        return Fix(
+            "Start Ray on that node again, with the address of the head: `ray stop; ray start --address=HEAD:6379`. "
+            "Confirm with: `ray list nodes`.",
+            (call.host,),
         )
     return Fix(f"Restart the pod. Confirm with: `kubectl get pod {host}`.", (call.host,))
 

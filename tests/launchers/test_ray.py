@@ -107,7 +107,8 @@ def test_a_blocked_port_between_workers_is_named(cluster: Cluster) -> None:
 
 INSIDE = """
 import json, os, sys, ray
-ray.init(address=sys.argv[1], log_to_driver=False)
+head, way, interface, folder = sys.argv[1:]
+ray.init(address=head, log_to_driver=False)
 
 @ray.remote(num_cpus=0)
 class Told:
@@ -115,7 +116,7 @@ class Told:
     def add(self, *one): self.all.append(one)
     def get(self): return sorted(self.all)
 
-def work(rank, told, interface):
+def work(rank, told):
     import distdoctor
     if rank == 1 and interface:
         os.environ["GLOO_SOCKET_IFNAME"] = interface
@@ -124,12 +125,12 @@ def work(rank, told, interface):
     ray.get(told.add.remote(rank, found.verdict, ids, found.text))
 
 told = Told.remote()
-if sys.argv[2] == "train":
+if way == "train":
     import ray.train
     from ray.train.torch import TorchConfig, TorchTrainer
     scaling = ray.train.ScalingConfig(num_workers=3, resources_per_worker={"CPU": 1}, placement_strategy="SPREAD")
-    run = ray.train.RunConfig(storage_path=sys.argv[4])
-    loop = lambda config: work(ray.train.get_context().get_world_rank(), told, sys.argv[3])
+    run = ray.train.RunConfig(storage_path=folder)
+    loop = lambda config: work(ray.train.get_context().get_world_rank(), told)
     TorchTrainer(loop, torch_config=TorchConfig(backend="gloo"), scaling_config=scaling, run_config=run).fit()
 else:
     from ray.util.placement_group import placement_group
@@ -143,7 +144,7 @@ else:
         def go(self, rank, master):
             names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
             os.environ.update(zip(names, (str(rank), "3", "0", "1", master, "29600")))
-            work(rank, told, sys.argv[3])
+            work(rank, told)
 
     ranks = [Rank.options(scheduling_strategy=Strategy(group, number)).remote() for number in range(3)]
     master = ray.get(ranks[0].address.remote())

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from distdoctor.model.host_calls import CallOutcome
 from tests.clusters.calls import call, judged_calls
 
 CHANGED = (
@@ -87,3 +88,18 @@ def test_what_is_said_of_several_hosts_is_said_of_all() -> None:
     calls = (call(rank, "unreached", "ssh: Could not resolve hostname gpu") for rank in range(2))
     (finding,) = judged_calls(*calls).findings
     assert finding.summary == "ssh cannot reach host0 and host1: their name does not resolve."
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line", "check", "fix"),
+    [
+        ("unreached", "Ray started no actor with 2 GPUs there within 25 s", "host-unreachable", "End the Ray job"),
+        ("unreached", "The actor died unexpectedly.", "host-unreachable", "ray start --address"),
+        ("lost", "", "connection-lost", "raylet.out"),
+        ("absent", "", "distdoctor-missing", "Ray's workers"),
+    ],
+)
+def test_under_ray_the_fix_is_ray_s(outcome: CallOutcome, line: str, check: str, fix: str) -> None:
+    (finding,) = judged_calls(call(0, "told"), call(1, outcome, *filter(None, [line]), way="ray")).findings
+    assert finding.check == f"launch/{check}"
+    assert fix in finding.fixes[0].text
