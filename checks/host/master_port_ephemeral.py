@@ -92,7 +92,7 @@ def finding(cluster: Cluster, node: Node, held_range: tuple[int, int]) -> Findin
         options = (Fix(reserve.text.replace("Or reserve", "Reserve"), reserve.nodes, commands=reserve.commands),)
     return Finding.about(
         [node],
-        f"MASTER_PORT {port} is in the range that {node.name} uses for outgoing connections ({low} to {high}).",
+        f"{source if node.plan.engine else 'MASTER_PORT'} {port} is in the range that {node.name} uses for outgoing connections ({low} to {high}).",
         evidence=(f"{node.name}: port {port} (from {source}); net.ipv4.ip_local_port_range is {low} to {high}",),
         fixes=options,
     )

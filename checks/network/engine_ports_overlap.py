@@ -8,16 +8,18 @@ What you see
 Why it happens
 --------------
 SGLang with attention data parallelism derives six ports from that of `--dist-init-addr`, the next ones. `--port` or the
-bootstrap port is among them. Or the API server has the port of the store. VLLM_PORT is the first of the ports that vLLM
-tries for itself. It may take a fixed port a little above for something else first.
+bootstrap port is among them. Without attention data parallelism, each replica of `--dp-size` binds `--nccl-port`. Or
+the API server has the port of the store. VLLM_PORT is the first of the ports that vLLM tries for itself. It may take a
+fixed port a little above for something else first.
 
 Fix
 ---
-Move one of them: `--port 31000`. Keep 20 ports between VLLM_PORT and any fixed port.
+Move one of them: `--port 31000`. Leave `--nccl-port` out where `--dp-size` has several replicas. Keep 20 ports
+between VLLM_PORT and any fixed port.
 
 Confirm with
 ------------
-`distdoctor check -- LINE` lists no finding; its plan has the ports (`--json`, `plan.ports`).
+`distdoctor check -- LINE` lists no finding.
 
 When it is harmless
 -------------------
@@ -98,7 +100,11 @@ def clear(first: int, ports: set[int]) -> int:
 
 
 def move(node: Node, settings: Sequence[str], ports: set[int]) -> Fix:
-    """Return the fix that moves the HTTP port if it is one of the two, else the other option."""
+    """Return the fix that moves the HTTP port if it is one of the two, else the other option; an option that two uses
+    have in common is left out."""
+    if settings[0] == settings[1]:
+        text = f"Leave {settings[0]} out: each replica then takes a free port of its own."
+        return Fix.on(node, text, flags={settings[0]: None})
     setting = next(
         (name for name in ("--port", *settings) if name in settings and name != "--dist-init-addr"), settings[0]
     )

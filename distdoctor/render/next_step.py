@@ -105,7 +105,7 @@ def _to_mend(report: Report, style: Style, flags: Given, failing: Sequence[Findi
 def _to_start(report: Report, style: Style, flags: Given) -> tuple[str, list[str]]:
     """Return where nothing is wrong."""
     by_launcher = report.plan.get("started") == "rank"
-    if report.until != STAGES[-1] and (by_launcher or report.plan.get("engine")):
+    if report.until != STAGES[-1] and (by_launcher or (report.plan.get("engine") and LINE not in flags)):
         return "run the remaining stages: start the check without --until", []
     if report.until != STAGES[-1]:
         again = _check(report, style.program, _without(flags, "--until"), (), style.here)

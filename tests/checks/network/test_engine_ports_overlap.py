@@ -9,7 +9,10 @@ from tests.clusters.engines import API, RPC, engine, moved
 CHECK = "network/engine-ports-overlap"
 HTTP, ZMQ = EnginePort(5001, "--port", "HTTP server", True), EnginePort(5001, "--dist-init-addr", "engine (ZMQ)", True)
 
+PINNED = [EnginePort(7000, "--nccl-port", f"the store of replica {number}", True) for number in (0, 1)]
+
 ROWS = [
+    Row("--nccl-port of two replicas", lambda: engine(*PINNED, nodes=1, kind="SGLang"), ("host0",), together=True),
     Row("--port behind --dist-init-addr", lambda: engine(HTTP, ZMQ, kind="SGLang"), ("host0",), together=True),
     Row("--port is the store's", lambda: engine(moved(API, 29501)), ("host0",), together=True),
     Row("VLLM_PORT below the store's", lambda: engine(API, VLLM_PORT="29495"), ("host0",), "warn", together=True),
@@ -21,6 +24,9 @@ LOOK_ALIKES = [
     LookAlike("one node has no store on a port", lambda: engine(moved(API, 29501), nodes=1)),
 ]
 CURES = [
+    Cure(
+        "no pinned port", lambda: engine(*PINNED, nodes=1, kind="SGLang"), {"host0": {"flags": {"--nccl-port": None}}}
+    ),
     Cure("the HTTP port", lambda: engine(HTTP, ZMQ, kind="SGLang"), {"host0": {"flags": {"--port": "6001"}}}),
     Cure("room above", lambda: engine(API, VLLM_PORT="29495"), {"host0": {"env": {"VLLM_PORT": "29395"}}}),
 ]
