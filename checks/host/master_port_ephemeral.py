@@ -76,6 +76,7 @@ def inside(node: Node) -> tuple[int, int] | None:
 
 def finding(cluster: Cluster, node: Node, held_range: tuple[int, int]) -> Finding:
     port, (low, high) = node.plan.master_port, held_range
+    named = "MASTER_PORT" if not node.plan.engine else node.plan.sources.get("master_port", "")
     source = node.plan.sources.get("master_port", "default")
     value = ",".join(filter(None, (node.limits.reserved_ports, str(port))))
     reserve = Fix.on(
@@ -92,7 +93,7 @@ def finding(cluster: Cluster, node: Node, held_range: tuple[int, int]) -> Findin
         options = (Fix(reserve.text.replace("Or reserve", "Reserve"), reserve.nodes, commands=reserve.commands),)
     return Finding.about(
         [node],
-        f"{source if node.plan.engine else 'MASTER_PORT'} {port} is in the range that {node.name} uses for outgoing connections ({low} to {high}).",
+        f"{named} {port} is in the range that {node.name} uses for outgoing connections ({low} to {high}).",
         evidence=(f"{node.name}: port {port} (from {source}); net.ipv4.ip_local_port_range is {low} to {high}",),
         fixes=options,
     )
