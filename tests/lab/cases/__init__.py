@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.cases import barrier, collective, environment, gloo, host, mesh, network, reported, store
+from tests.lab.cases import barrier, collective, engines, environment, gloo, host, mesh, network, reported, store
 from tests.lab.harness.case import Case
 
 ALL_CASES: list[Case] = [
@@ -14,6 +14,7 @@ ALL_CASES: list[Case] = [
     *gloo.CASES,
     *barrier.CASES,
     *collective.CASES,
+    *engines.CASES,
     *reported.CASES,
 ]
 """The whole table, in the order of the ladder."""

@@ -9,7 +9,9 @@ from tests.lab.faults import together
 from tests.lab.faults.engines import (
     ATTENTION_DP,
     DATA_PARALLEL,
+    MOONCAKE,
     NIXL,
+    REPLICAS,
     SGLANG,
     SIDE,
     VLLM,
@@ -32,6 +34,8 @@ CASES = [
     Case("vLLM: the port of the handshake is held", together(data_parallel, port_held(0, SILENT_LISTENER, 29550)), TAKEN, ["host0"], line=DATA_PARALLEL, torch="at once"),
     Case("SGLang: --port is behind --dist-init-addr", flag("--port", "29502", 0), TWICE, ["host0"], line=ATTENTION_DP, torch="30 s"),
     Case("vLLM: VLLM_PORT is below the store's port", variable("VLLM_PORT", "29495", 0, 1), TWICE, BOTH[:1], "warn", line=VLLM, torch="by luck"),
+    Case("vLLM: the port of Mooncake's bootstrap is held", port_held(0, SILENT_LISTENER, 8998), TAKEN, ["host0"], line=MOONCAKE, torch="silent"),
+    Case("SGLang: one --nccl-port for two replicas", flag("--nccl-port", "21000", 0), TWICE, ["host0"], line=REPLICAS, hosts=1, torch="at once"),
     Case("vLLM: VLLM_HOST_IP is loopback on both", variable("VLLM_HOST_IP", "127.0.0.1", 0, 1), "environment/engine-address", BOTH, line=VLLM, torch="silent"),
     Case("vLLM: NIXL's side channel is localhost", variable(SIDE, None, 0, 1), "environment/engine-address", BOTH, line=NIXL, torch="first request"),
     Case("SGLang below a rank of torchrun", variable(AGENT, "True", 0, 1), "environment/agent-store-hijack", BOTH, line=SGLANG),
@@ -45,6 +49,7 @@ SHAPES = [
     Shape("vLLM on 2 nodes", line=VLLM),
     Shape("vLLM with a NIXL connector, each its own address", line=NIXL, setup=own_address(SIDE, "VLLM_HOST_IP")),
     Shape("vLLM's data-parallel ranks on 2 nodes", line=DATA_PARALLEL, setup=data_parallel),
+    Shape("vLLM with Mooncake, beside another bootstrap", line=(*MOONCAKE[:-1], MOONCAKE[-1].replace("producer", "consumer")), setup=port_held(0, HTTP_SERVER, 8998)),
     Shape("SGLang with attention DP, beside another server", line=ATTENTION_DP, setup=port_held(0, HTTP_SERVER, 8000)),
     Shape("SGLang behind nohup, numactl and uv run", line=WRAPPED),
 ]  # fmt: skip

@@ -8,6 +8,8 @@ VLLM = ("vllm", "serve", "model", "-tp", "4")
 NIXL = (*VLLM, "--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')
 SGLANG = ("python3", "-m", "sglang.launch_server", "--model-path", "model", "--tp", "4")
 ATTENTION_DP = (*SGLANG, "--dp", "4", "--enable-dp-attention")
+MOONCAKE = (*VLLM, "--kv-transfer-config", '{"kv_connector":"MooncakeConnector","kv_role":"kv_producer"}')
+REPLICAS = ("python3", "-m", "sglang.launch_server", "--model-path", "model", "--dp", "2")
 DATA_PARALLEL = ("vllm", "serve", "model", "-dp", "4", "-dpl", "2")
 WRAPPED = ("nohup", "numactl", "--interleave=all", "uv", "run", *SGLANG)
 SIDE = "VLLM_NIXL_SIDE_CHANNEL_HOST"
