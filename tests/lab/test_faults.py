@@ -34,6 +34,8 @@ LIVE = {
     "a whole node is killed": "a doctor that is killed",
     "torch missing on node 1": "what is installed",
     "a privileged port": "a user who is not root",
+    "a mesh of 8 ranks for 4": "the flags of a mesh",
+    "the switch drops the new connections of a second group": "groups beside the default one",
     "the master's name comes after 4 s": "what changes while the doctor waits",
 }
 """What each of them stands for, by name."""

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.lab.cases import barrier, collective, engines, environment, gloo, host, mesh, network, reported, store
+from tests.lab.cases import (
+    barrier,
+    collective,
+    engines,
+    environment,
+    gloo,
+    groups,
+    host,
+    mesh,
+    network,
+    reported,
+    store,
+)
 from tests.lab.harness.case import Case
 
 ALL_CASES: list[Case] = [
@@ -14,6 +26,7 @@ ALL_CASES: list[Case] = [
     *gloo.CASES,
     *barrier.CASES,
     *collective.CASES,
+    *groups.CASES,
     *engines.CASES,
     *reported.CASES,
 ]

@@ -1,7 +1,4 @@
-"""Groups beside the default one, those of a job's device mesh and extra ones: faults, and healthy shapes.
-
-They are run by tests/lab/test_groups.py, and are not in the large table: no facts of them are recorded yet.
-"""
+"""The table: groups beside the default one, those of a job's device mesh and extra ones; healthy shapes."""
 
 # ruff: noqa: E501 - a case is a line, however long
 
