@@ -212,19 +212,18 @@ class LogFile:
     def _line(self, line: Match, known: Sequence[KnownLine], context: bytes, at: int) -> None:
         text = line.text
         known, ended = scanner.read(known, text)
-        quoted = tracebacks.is_source(text) or quotations.is_program(text, context, at)
-        echoed = not quoted and quotations.is_echoed(text, context, at)
+        quoted = tracebacks.is_source(text) or quotations.is_program(text)
         if self._place is not None:
             self._place(line.who, text)
         if any(map(_in_turn, ended)):
             self._shown = None
         if not quoted:
-            self._tries.hear(line.who, text, ended)
+            self._tries.hear(text, ended)
             self._hear_run(line.line, text)
             if self._hear is not None:
                 self._hear(line.who, text, ended)
-        known = _believed(known, text, context, at, quoted=quoted, echoed=echoed)
-        told_so = None if quoted or echoed else tracebacks.exception(text)
+        known = _believed(known, text, quoted=quoted)
+        told_so = None if quoted else tracebacks.exception(text)
         uncaught = told_so is not None and endings.is_uncaught(context, at)
         mark = {} if told_so is None else _ended(uncaught, context, at)
         ignored = any(one.line.head or one.line.alone for one in known) and tracebacks.is_ignored(context, at)
@@ -298,18 +297,11 @@ def _last_time(lines: Sequence[bytes]) -> float | None:
     return next((time for time in each if time is not None), None)
 
 
-def _believed(
-    known: Sequence[KnownLine], text: str, context: bytes, at: int, *, quoted: bool, echoed: bool
-) -> Sequence[KnownLine]:
-    """Return the wordings that count in a line.
-
-    In a line that quotes source code these are the wordings that know such lines; in a line that a script echoes, the
-    symptoms, for the script knows how it ended.
-    """
+def _believed(known: Sequence[KnownLine], text: str, *, quoted: bool) -> Sequence[KnownLine]:
+    """Return the wordings that count in a line: in source code, those that know such lines."""
     if quoted:
         return [one for one in known if one.line.source]
-    uncited = [one for one in known if not quotations.is_cited(text, one, context, at)]
-    return [one for one in uncited if one.line.shows == "symptom"] if echoed else uncited
+    return [one for one in known if not quotations.is_cited(text, one)]
 
 
 def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:

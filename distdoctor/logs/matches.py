@@ -66,7 +66,6 @@ class Matches:
             match.values.get("after"),
             match.values.get("pid"),
             match.values.get("well"),
-            match.values.get("launched"),
         )
         known = self._known.get(key)
         if known is not None:

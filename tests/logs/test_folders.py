@@ -172,20 +172,6 @@ def labelled(task: int, text: str) -> str:
     return "".join(f"{task}: {line}\n" for line in text.splitlines())
 
 
-def test_launchers_of_two_nodes_that_were_all_started_again(tmp_path: Path) -> None:
-    """In one file, as srun --label writes it: what ended the first try did not end the second."""
-    first = labelled(1, raised("[rank8]: ", OUT_OF_MEMORY) + TABLE.format("n1")) + labelled(0, raised("", CLOSED))
-    again = labelled(0, START) + labelled(1, START)
-    last = labelled(1, raised("[rank9]: ", SHAPE) + TABLE.format("n1"))
-    log = tmp_path / "job.out"
-    log.write_text(again + first + again + last)
-    found = judged_files(tmp_path)
-    assert roots(found) == ["process/exception"] and found.findings[0].ranks == (9,)
-    assert "an earlier try" in found.notes[0] and "gpu/out-of-memory" in found.notes[0]
-    log.write_text(again + first + labelled(1, START) + last)  # the other one went on
-    assert roots(judged_files(tmp_path)) == ["gpu/out-of-memory"]
-
-
 def test_the_rank_that_mpiexec_puts_before_a_line(tmp_path: Path) -> None:
     """As MPICH's and Intel MPI's do with -l; what else stands in brackets is none."""
     text = "".join(f"[1] {line}\n" for line in raised("", SHAPE).splitlines())

@@ -57,45 +57,6 @@ def test_launchers_in_a_log_whose_name_has_another_name_of_the_host(tmp_path: Pa
     assert [(one.check, one.ranks) for one in found if one.because_of is None] == [("gpu/out-of-memory", (5,))]
 
 
-def test_a_job_that_was_queued_again_into_the_same_file(tmp_path: Path) -> None:
-    """No launcher speaks: only the clock tells that it was started again, longer after than it may take to end."""
-    stamped = "2026-11-02 {}:00:00,000 INFO train: at work\n".format
-    taken = "slurmstepd: error: *** STEP 881.0 ON gn02 CANCELLED AT 2026-11-02T10:02:00 DUE TO PREEMPTION ***\n"
-    taken += "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n" + raised("[rank3]: ", CLOSED)
-    again = raised("[rank6]: ", "RuntimeError: Missing key(s) in state_dict")
-    assert roots(tmp_path, stamped(10) + taken + stamped(12) + again) == [("process/exception", (6,))]
-    for gone_on in (stamped(10), ""):
-        found = roots(tmp_path, stamped(10) + taken + gone_on + again)
-        assert [check for check, _ in found] == ["process/killed-by-scheduler"]
-
-
-def test_a_job_that_was_queued_again_and_has_not_ended(tmp_path: Path) -> None:
-    """Only its steps tell that it was started again, from what it had saved: those of its time of grace go on."""
-    taken = "slurmstepd: error: *** JOB 881 ON gn02 CANCELLED AT 2026-11-02T10:02:00 DUE TO PREEMPTION ***\n"
-    steps = "".join(f"step {number} loss 2.5\n" for number in range(20))
-    assert roots(tmp_path, steps + taken + "step 20 loss 2.5\nstep 21 loss 2.5\n") == [
-        ("process/killed-by-scheduler", ())
-    ]
-    again = "resumed\n" + "".join(f"step {number} loss 2.5\n" for number in range(15, 30))
-    found = judged(tmp_path, steps + taken + again)
-    assert (found.verdict, found.findings) == ("warn", ()) and "an earlier try is not judged" in found.notes[-1]
-    begin = "Job 881 is on these nodes: gn01\nloading the modules of the year\n"
-    found = judged(tmp_path, begin + steps + taken + begin)
-    assert (found.verdict, found.findings) == ("warn", ())
-    assert roots(tmp_path, steps + taken + again + raised("", NO_SAMPLES)) == [("process/exception", ())]
-
-
-def test_ranks_that_were_started_again_and_ended_from_outside(tmp_path: Path) -> None:
-    """Torchrun sends signals to ranks that live alone."""
-    sent = "W1102 10:09:12.125000 {} torch/distributed/elastic/multiprocessing/api.py:1028] Sending process {} closing "
-    sent += "signal SIGTERM\n"
-    first = raised("[rank1]: ", MEMORY) + sent.format(41, 4230) + failed(41)
-    assert roots(tmp_path, first + sent.format(41, 4330)) == []  # who sent it is not said
-    assert roots(tmp_path, first + sent.format(52, 4330)) == [("gpu/out-of-memory", (1,))]
-    ended = first + END + sent.format(41, 4330)  # of another container, with the same number
-    assert roots(tmp_path, ended) == [("gpu/out-of-memory", (1,))]
-
-
 def test_ranks_that_find_the_addresses_of_those_before_them(tmp_path: Path) -> None:
     """As torch 2.13 does with gloo and --max-restarts."""
     mesh = "RuntimeError: Gloo connectFullMesh failed with [x/gloo/transport/tcp/pair.cc:152] timed out connecting: "
@@ -104,3 +65,12 @@ def test_ranks_that_find_the_addresses_of_those_before_them(tmp_path: Path) -> N
     assert found.verdict == "incomplete" and "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in " ".join(found.notes)
     found = judged(tmp_path, raised("", mesh) + failed(41, 0) + END)
     assert "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" not in " ".join(found.notes)
+
+
+def test_a_job_that_was_queued_again_into_the_same_file(tmp_path: Path) -> None:
+    """Steps below the end may be of its time of grace; lines that ranks write when they start are not."""
+    taken = "slurmstepd: error: *** JOB 881 ON gn02 CANCELLED AT 2026-11-02T10:02:00 DUE TO PREEMPTION ***\n"
+    again = raised("[rank6]: ", "RuntimeError: Missing key(s) in state_dict")
+    assert roots(tmp_path, taken + "NCCL version 2.27.5+cuda12.9\n" + again) == [("process/exception", (6,))]
+    grace = "".join(f"step {number} loss 2.5\n" for number in range(20))
+    assert [check for check, _ in roots(tmp_path, taken + grace + again)] == ["process/killed-by-scheduler"]
