@@ -47,7 +47,8 @@ class Attempts:
     """Counter of attempts; ``number`` is the current attempt of the log, from 0."""
 
     def __init__(self) -> None:
-        self.number = 0
+        self.number = self.stopped = 0
+        """``stopped`` of these attempts began after the scheduler had ended the one before on all nodes."""
         self._ended = self._taken = self._started = False
         """True once its launcher reported its end, the scheduler ended it, and a launcher started after that."""
         self._steps: set[str] = set()
@@ -103,6 +104,7 @@ class Attempts:
             self._end_lines.setdefault(launcher, set()).add(match.line)
         if self._ended and self._begun:
             self.number += 1
+            self.stopped += self._taken
             self._ended = self._started = self._taken = False
             self._steps.clear()
         end = match.ended
@@ -110,7 +112,7 @@ class Attempts:
             self._ended = True
             self._taken |= end.launcher == "slurmstepd"  # steps of its grace time may follow
         values = {"after": str(before)} if before else {}  # different text stands before and after it
-        values |= {"try": str(self.number)} if self.number else {}
+        values |= {"try": str(self.number), "stopped": str(self.stopped)} if self.number else {}
         return replace(match, values={**match.values, **values}) if values else match
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from distdoctor.logs.attribution import readable, split, within
 from distdoctor.logs.dialects import OVER
@@ -271,33 +271,16 @@ def speaker(who: LineOrigin) -> tuple[object, ...]:
     return who.rank, who.local_rank, who.host, who.task, who.pid
 
 
-# Text that a process had buffered when it failed and that was written after the error. Such steps do not show that the
-# process survived the error.
-#
-# Python writes errors at once, and prints to a file or pipe in blocks of 8 KiB. It flushes before the traceback of a
-# script (flush_io() in Python/pythonrun.c), but after that of ``python -m`` (pymain_run_module() in Modules/main.c) and
-# of a multiprocessing child (_bootstrap() in process.py). torchrun starts Python unbuffered.
+# Exceptions that nobody in the program caught.
 
 
-MOST = 32 << 10
-"""Most bytes of such text: two buffers of Python's, from two ranks that write to one log."""
 ABOVE = 200
 """Bytes before a traceback in which Python names the thread."""
 _OUTERMOST = re.compile(
     rb"[^\n]{0,120}?  File \"[^\"\n]{1,400}\", line \d{1,6}, in (?:_run_module_as_main|_bootstrap)\b"
 )
 """Outermost frame of a traceback that nobody in the program caught."""
-_CHILD = re.compile(rb"\bProcess [A-Za-z]\w{0,40}-\d{1,6}(?::\d{1,6})*:\s*\n[^\n]{0,120}\Z")
-"""Header of multiprocessing before the error that ended a child (_bootstrap() in process.py)."""
 _LAUNCHER = b"torch/distributed/run.py"
-_AT_ONCE = re.compile(
-    r"^\[?(?:rank\d{1,6}\]:)?\[?[WIEF][01]\d[0-3]\d \d\d:|Warning: |\bNCCL (?:version \d|INFO Bootstrap)"
-    r"|\d%\s?[|▏▎▍▌▋▊▉█━]|Traceback \(most recent"
-)
-"""Lines that a running process writes at once: glog, Python's warnings, NCCL's start, progress bars."""
-_NUMBER = re.compile(r"(?<![\d.])\d{1,12}(?![\d.])")
-_AT_THE_END = re.compile(r"destroy_process_group\(\)|leaked |TCPStore\.cpp|Broken pipe")
-"""Lines that an ending process writes at once."""
 
 
 def is_uncaught(context: bytes, at: int) -> bool:
@@ -309,41 +292,6 @@ def is_uncaught(context: bytes, at: int) -> bool:
 
 
 def is_of_thread(context: bytes, at: int) -> bool:
-    """Return whether the exception whose last line begins at ``at`` ended a thread.
-
-    The process goes on with data it has, such as prefetched batches, and may end for lack of more.
-    """
+    """Return whether the exception whose last line begins at ``at`` ended a thread: its process goes on."""
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
     return head >= 0 and context.find(b"Exception in thread ", max(head - ABOVE, 0), head) >= 0
-
-
-def is_of_child(context: bytes, at: int) -> bool:
-    """Return whether the exception whose last line begins at ``at`` ended a multiprocessing child."""
-    head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
-    return head >= 0 and _CHILD.search(context, max(head - ABOVE, 0), head) is not None
-
-
-def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:
-    """Return whether the text below the last exception of a log was buffered before the exception.
-
-    That is: no line of it is written at once, and its steps do not repeat those above, as a restarted job's would.
-    """
-    if not below or sum(map(len, below)) > MOST:
-        return False
-    for raw in below:
-        whole = readable(raw[:400])
-        if (_AT_ONCE.search(whole) or RECORD.match(split(whole)[1])) and not _AT_THE_END.search(whole):
-            return False
-    speaker, after = first_step(below)
-    _, before = first_step(reversed(above), speaker)
-    return not before or after > before
-
-
-def first_step(lines: Iterable[bytes], speaker: LineOrigin | None = None) -> tuple[LineOrigin, tuple[int, ...]]:
-    """Return the speaker and the whole numbers of the first line that shows a step, by ``speaker`` if given."""
-    for raw in lines:
-        who, text = split(readable(raw[:400]))
-        who = replace(who, pid=None, time=None)
-        if speaker in (None, who) and is_step(text):
-            return who, tuple(int(number) for number in _NUMBER.findall(text))
-    return LineOrigin(), ()

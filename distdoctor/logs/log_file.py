@@ -9,7 +9,7 @@ from dataclasses import replace
 from distdoctor.logs import attribution, dialects, endings, mentioned, quotations, rank_comparison, scanner, tracebacks
 from distdoctor.logs.attempts import Attempts
 from distdoctor.logs.matches import Matches
-from distdoctor.logs.repeats import Repeats, Shown
+from distdoctor.logs.repeats import Repeats
 from distdoctor.logs.scanner import KnownLine, Scanner
 from distdoctor.model.facts.logs import LineOrigin, LogSource, Match, ProcessExit
 from distdoctor.model.text import encodable
@@ -71,16 +71,13 @@ class LogFile:
         """Original line numbers, if the log is not read in the order of its lines."""
         self._began: float | None = None
         self._alive = endings.Alive()
-        self._untimed = self._looked = self._died = 0
-        """Line of the last uncaught exception."""
+        self._untimed = self._looked = 0
         self._logged = False
         """True if a program's logger wrote the last exception."""
         self._success = 0
         """Line in which the job reports its success."""
         self._writer = LineOrigin()
         """Speaker of the current line."""
-        self._ended: bool | None = None
-        """Whether the current line ended a process, None if it is no exception."""
 
     def named(self, who: LineOrigin) -> None:
         """Set the speaker known from the file's name beside the names of the other files."""
@@ -120,22 +117,18 @@ class LogFile:
         shown = self._repeats.known(key)
         if shown is None or not self._tries.repeat(number):
             return False
-        if not self._matches.repeat(shown.matches, number):
-            return False
-        if shown.ended is not None:
-            self._died = number if shown.ended else 0
-        return True
+        return self._matches.repeat(shown, number)
 
     def _read(
         self, line: Match, known: Sequence[KnownLine], context: bytes, at: int, key: tuple[int, bytes] | None
     ) -> None:
         """Read a line, and note what it shows for its repetitions."""
-        state, self._shown, self._ended, self._writer = self._tries.state, [], None, line.who
+        state, self._shown, self._writer = self._tries.state, [], line.who
         self._line(line, known, context, at)
         if self._tries.state != state:
             self._repeats.forget()
         elif key is not None:
-            self._repeats.learn(key, None if self._shown is None else Shown(tuple(self._shown), self._ended))
+            self._repeats.learn(key, None if self._shown is None else tuple(self._shown))
 
     def source(self) -> LogSource:
         """Return the facts known so far."""
@@ -143,11 +136,6 @@ class LogFile:
         lines = self.lines if whole else self.lines + 1
         end = endings.judge_ending(tail)
         first = lines - tail.count(b"\n") - (0 if whole else 1) + 1
-        died, place = self._died, self._died - first
-        if died and end.progress is not None:
-            rows = tail.split(b"\n")
-            above, below = rows[: max(place, 0)], rows[place + 1 : end.progress + 1]
-            died = died if place >= 0 and endings.is_rest(above, below) else 0
         steps = first + end.progress if end.progress is not None else 0
         return LogSource(
             self.name,
@@ -161,7 +149,6 @@ class LogFile:
             end.starting,
             end.done or steps < self._success,
             self._file,
-            died=died,
             alive=self._alive.speakers(self._file),
             worked=self._alive.speakers(self._file, endings.MANY),
             restarted=self._tries.restarted,
@@ -225,13 +212,15 @@ class LogFile:
         known = _believed(known, text, quoted=quoted)
         told_so = None if quoted else tracebacks.exception(text)
         uncaught = told_so is not None and endings.is_uncaught(context, at)
-        mark = {} if told_so is None else _ended(uncaught, context, at)
+        mark = {"uncaught": "yes"} if uncaught else {}
+        if told_so is not None and endings.is_of_thread(context, at):
+            mark = {"thread": "yes"}
         ignored = any(one.line.head or one.line.alone for one in known) and tracebacks.is_ignored(context, at)
         if told_so is not None and known and self._looked < ABOUT:
             self._looked += 1
             stack = tracebacks.before(context, at)
             line, ignored = replace(line, chained=stack.chained), stack.ignored
-            shown = (("caught", stack.caught), ("whole", stack.whole), ("executed", stack.executed))
+            shown = (("caught", stack.caught), ("whole", stack.whole))
             mark |= {name: "yes" for name, true in shown if true}
             mark |= rank_comparison.call_of(stack.frame, tracebacks.frames(context, at))
         found = [match for one in known if (match := _match(line, one, mark, ignored, context, at)) is not None]
@@ -244,7 +233,6 @@ class LogFile:
                 self._raised(replace(line, line=number, text=own), (raised[0], raised[1]), context, start)
         if told_so is None:
             return
-        self._died, self._ended = line.line if uncaught else 0, uncaught
         if found or not self._exceptions:
             return
         if not told_so[1] and text.endswith(":") and (more := tracebacks.following_text(context, at)):
@@ -271,7 +259,6 @@ class LogFile:
         self._logged = stack.logged or (stack.chained and self._logged)
         caught = stack.caught or (not stack.traced and attribution.is_by_program(context, at))
         shown = {"traced": stack.traced, "logged": self._logged, "caught": caught, "whole": stack.whole}
-        shown["executed"] = stack.executed
         values = {**line.values, "message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         who, _ = mentioned.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
@@ -302,16 +289,6 @@ def _believed(known: Sequence[KnownLine], text: str, *, quoted: bool) -> Sequenc
     if quoted:
         return [one for one in known if one.line.source]
     return [one for one in known if not quotations.is_cited(text, one)]
-
-
-def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:
-    """Return marks for the thread, process (``uncaught``) or multiprocessing child that the exception at ``at``
-    ended."""
-    if endings.is_of_thread(context, at):
-        return {"thread": "yes"}
-    if not uncaught:
-        return {}
-    return {"uncaught": "yes", "child": "yes"} if endings.is_of_child(context, at) else {"uncaught": "yes"}
 
 
 def _match(

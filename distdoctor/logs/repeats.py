@@ -53,14 +53,8 @@ class _Shape:
     """False if every line of this kind is read."""
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Matches and the end that one line showed."""
-
-    matches: tuple[Hashable, ...]
-    """Keys of its matches."""
-    ended: bool | None
-    """Whether it shows the exception that ended a process, None if it shows no exception."""
+Shown = tuple[Hashable, ...]
+"""Keys of the matches that one line showed."""
 
 
 @dataclass

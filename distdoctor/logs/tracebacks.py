@@ -160,8 +160,6 @@ class Before:
     """True if it is a failed assertion of unittest."""
     caught: bool = False
     """True if the program caught it: the traceback begins in one of its functions."""
-    executed: bool = False
-    """True if all frames are of code that a program executed from a string rather than a file."""
     whole: bool = False
     """True if the traceback begins where a script does and no logger of the program wrote it, so it was probably
     uncaught."""
@@ -172,14 +170,13 @@ def before(block: bytes, start: int) -> Before:
     raws = block[max(start - BACK, 0) : start].splitlines()[-90:]
     lines = [split(readable(raw))[1] for raw in raws]
     frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
-    outermost, caught, whole, executed = "", False, False, True
+    outermost, caught, whole = "", False, False
     for line, raw in zip(reversed(lines), reversed(raws), strict=True):
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
             frame = f"{match['file']}:{match['line']} in {match['name']}"
         if match and not traced:
             outermost = match["name"]
-            executed = executed and match["file"] == "<string>"
         if HEAD in line:
             traced = True
             if line.startswith(
@@ -198,9 +195,8 @@ def before(block: bytes, start: int) -> Before:
             caught = caught and not line.startswith(_BY_HYDRA)
             break
     ignored = ignored or bool(_TRACKER.search(frame))
-    executed = executed and traced and bool(frame)
-    whole = whole and not (logged or chained or executed)
-    return Before(traced or bool(frame), frame, chained, logged, ignored, tested, caught, executed, whole)
+    whole = whole and not (logged or chained)
+    return Before(traced or bool(frame), frame, chained, logged, ignored, tested, caught, whole)
 
 
 def is_ignored(block: bytes, start: int) -> bool:

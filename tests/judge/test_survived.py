@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.logs.judging import CLOSED, TABLE, judged, judged_files, raised, roots
+from tests.logs.judging import CLOSED, judged, raised, roots
 
 IMAGE = raised("", "PIL.UnidentifiedImageError: cannot identify image file '/data/x.JPEG'")
 TIMEOUT = (
@@ -67,18 +67,3 @@ def test_what_was_logged_long_before_the_end_is_not_it(tmp_path: Path) -> None:
         assert judged(tmp_path, lost, text).verdict == "incomplete"
     alone = judged(tmp_path, steps(0, 30) + away + record("INFO train: going on"))
     assert not alone.findings  # nobody has lost a peer
-
-
-def test_the_last_word_of_a_rank_of_which_the_table_tells(tmp_path: Path) -> None:
-    """In the files of its own, without a step in them: torchrun saw that it ended by itself."""
-    text = record("INFO train: up") + record("ERROR train: failed") + raised("", "FileNotFoundError: /data/12.tar")
-    (tmp_path / "attempt_0" / "1").mkdir(parents=True)
-    (tmp_path / "attempt_0" / "1" / "stderr.log").write_text(text + record("INFO train: cleaning up"))
-    console = tmp_path / "console.log"
-    console.write_text(TABLE.format(code=1, told="x").replace("local_rank: 0", "local_rank: 1"))
-    (found,) = [one for one in judged_files(tmp_path).findings if one.because_of is None]
-    assert "FileNotFoundError" in found.summary
-    console.write_text(TABLE.format(code=1, told="x").replace("local_rank: 0", "local_rank: 2"))
-    assert judged_files(tmp_path).verdict == "incomplete"
-    console.write_text(TABLE.format(code=-9, told="x").replace("local_rank: 0", "local_rank: 1"))
-    assert "process/exception" not in [one.check for one in judged_files(tmp_path).findings]  # it did not end so

@@ -54,13 +54,6 @@ def test_what_a_module_kept_back_until_it_ended(tmp_path: Path) -> None:
     assert "mask" in told(tmp_path, text)[1]
 
 
-def test_a_thread_that_ended(tmp_path: Path) -> None:
-    """What it had fetched ahead lasts for some steps."""
-    thread = "Exception in thread Thread-4 (prefetch):\n" + raised("", "OSError: no more of /mnt/d/s.bin")
-    assert "s.bin" in told(tmp_path, thread + steps(50, 55) + raised("", CLOSED), "rank0.log")[1]
-    assert "mask" in told(tmp_path, thread + steps(50, 90) + raised("", KEY), "rank0.log")[1]
-
-
 def test_the_same_again_is_not_survived(tmp_path: Path) -> None:
     text = raised("", MEMORY) + "skipping the batch\n" + steps(50, 90) + raised("", MEMORY)
     assert told(tmp_path, text)[0] == "gpu/out-of-memory"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.judging import judged, raised, roots
+from tests.logs.judging import judged, roots
 
 HEAD = "Traceback (most recent call last):\n"
 COLUMN = f"""{HEAD}  File "/home/u/report.py", line 9, in <module>
@@ -94,16 +94,6 @@ EXECUTED = """Traceback (most recent call last):
   File "<string>", line 4, in solve
 IndexError: list index out of range
 """
-
-
-def test_what_a_model_has_written_raises_and_is_no_failure(tmp_path: Path) -> None:
-    tried = "".join(f"mbpp/{number}: failed:\n{EXECUTED}mbpp/{number}: next\n" for number in range(5))
-    assert judged(tmp_path, f"{tried}pass@1: 0.5\nwrote results\n").verdict == "warn"
-    own = raised("", "KeyError: 'pass@1'")
-    found = judged(tmp_path, tried + own).findings
-    assert [one.summary for one in found if one.because_of is None] == [
-        "A process failed at train.py:8 with KeyError: 'pass@1'."
-    ]
 
 
 def test_a_command_that_python_was_given_has_failed(tmp_path: Path) -> None:

@@ -79,13 +79,6 @@ def test_an_exception_with_another_kind_of_name(tmp_path: Path) -> None:
     assert "mine.Diverged" in {one.exception for one in found.matches}
 
 
-def test_a_process_that_died_of_a_repeated_error(tmp_path: Path) -> None:
-    """The steps below it were written before: the same error had been survived."""
-    module = TRACEBACK.format(**PROGRAM, error="KeyError: 'x'").replace("<module>", "_run_module_as_main")
-    text = "step 1 loss 2.0\n" + module * 30
-    assert facts(tmp_path, text).sources[0].died == text.count("\n")
-
-
 def test_a_new_attempt_has_matches_of_its_own(tmp_path: Path) -> None:
     start = "Setting OMP_NUM_THREADS environment variable for each process to be 1\n"
     failed = (

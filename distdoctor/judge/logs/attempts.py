@@ -23,6 +23,10 @@ LAST = 1_000_000
 """Number for logs that were not moved: no job is resumed as often."""
 
 
+_PREVIOUS = re.compile(r"(?P<log>.*?)[._-]prev(?:ious)?(?=\.|$)")
+"""Name for the output of a container before its restart (kubectl logs --previous)."""
+
+
 def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
     """Split ``logs`` into the last attempt and the matches of earlier ones."""
     attempts = {source.name: _attempt(source.name) for source in logs.sources}
@@ -30,6 +34,10 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
     for run, number in filter(None, attempts.values()):
         last[run] = max(last.get(run, 0), number)
     over = {name for name, one in attempts.items() if one is not None and one[1] < last[one[0]]}
+    well = {source.name for source in logs.sources if source.done}
+    over |= {
+        one.name for one in logs.sources if _PREVIOUS.search(one.name) and _PREVIOUS.sub(r"\g<log>", one.name) in well
+    }
     until = {source.name: source.restarted for source in logs.sources}
     for life in Timeline.of(logs).lifelines.values():
         until[life.source.name] = max(until[life.source.name], _before_last(life))
@@ -51,14 +59,12 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
 def _before_last(life: Lifeline) -> int:
     """Return the line above the last attempt of a log that shows a failure of its own, 0 if it is the first.
 
-    The launchers of several nodes end one after another: in their common log these are no attempts.
+    The launchers of several nodes end one after another: in their common log, attempts are what the scheduler ended.
     """
-    names = [
-        (match.who.host if match.who.host != life.source.who.host else None, match.who.task) for match in life.events
-    ]
-    if any(len({*every} - {None}) > 1 for every in zip(*names, strict=True)):
-        return 0
-    numbers = [int(match.values.get("try", 0)) for match in life.events]
+    own = life.source.who.host
+    names = [(match.who.host if match.who.host != own else None, match.who.task) for match in life.events]
+    several = any(len({*every} - {None}) > 1 for every in zip(*names, strict=True))
+    numbers = [int(match.values.get("stopped" if several else "try", 0)) for match in life.events]
     failed = [match.shows == "cause" or bool(match.exception) or _ended(match) for match in life.events]
     last = max((number for number, own in zip(numbers, failed, strict=True) if own), default=0)
     return max((match.line for match, number in zip(life.events, numbers, strict=True) if number < last), default=0)

@@ -1,5 +1,4 @@
-"""Order of failures by the clock: old kernel messages, clocks of other zones, reboots, and processes of other jobs.
-Pure."""
+"""Order of failures by the clock: old kernel messages, reboots, and processes of other jobs. Pure."""
 
 from __future__ import annotations
 
@@ -87,36 +86,6 @@ def _is_real(time: float | None) -> bool:
 
 TOGETHER = 600
 """Seconds: logs of one job whose first times differ by more are of other zones, or begin in mid-work."""
-
-
-HOUR, SAME = 3600, 60
-"""Seconds: clocks of two zones differ by a multiple of HOUR; logs of one job begin within SAME."""
-ZONES = 26
-"""Most hours between two zones."""
-
-
-def earliest(matches: Sequence[Match], began: Mapping[str, float | None]) -> Match:
-    """Return the earliest match by the clock; all have a time.
-
-    If logs begin whole hours apart and their matches do, too, each is taken to use the clock of another zone.
-    """
-    begins = {match.source: time for match in matches if (time := began.get(match.source)) is not None}
-    zones = {source: _hours(time - min(begins.values())) for source, time in begins.items()}
-    there = [(match.who.time or 0.0) - zones.get(match.source, 0) for match in matches]
-    if not any(zones.values()) or max(there) - min(there) > TOGETHER:
-        there = [match.who.time or 0.0 for match in matches]
-    return min(zip(there, matches, strict=True), key=lambda pair: (pair[0], pair[1].order))[1]
-
-
-def is_of_other_zone(time: float | None, other: float | None) -> bool:
-    """Return whether two times may be equal, read from the clocks of two zones."""
-    return time is not None and other is not None and _hours(time - other) != 0
-
-
-def _hours(apart: float) -> int:
-    """Return ``apart`` as whole hours, in seconds; 0 if it is no multiple of an hour."""
-    hours = round(apart / HOUR)
-    return hours * HOUR if hours <= ZONES and abs(apart - hours * HOUR) <= SAME else 0
 
 
 def first_by_clock(matches: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:

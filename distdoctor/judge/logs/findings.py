@@ -13,7 +13,7 @@ from distdoctor.judge.catalog import Check
 from distdoctor.judge.logs.attempts import by_job, last_try, stale_restart_note
 from distdoctor.judge.logs.clocks import written_at
 from distdoctor.judge.logs.first_failure import SortedMatches, read
-from distdoctor.judge.logs.lifelines import by_scheduler, is_of_part, is_ranks, only_second_stream, process
+from distdoctor.judge.logs.lifelines import by_scheduler, is_ranks, only_second_stream, process
 from distdoctor.model.facts.logs import LineOrigin, LogFacts, LogSource, Match
 from distdoctor.model.findings import Finding, Fix, PossibleCause
 from distdoctor.model.report import Verdict
@@ -108,7 +108,7 @@ def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
 
 def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
     logs, earlier = last_try(every)
-    reading = with_full_disk(with_cause(read(logs, known), logs), logs)
+    reading = with_cause(read(logs, known), logs)
     reading = replace(reading, noise=(*reading.noise, *earlier))
     notes = [*_of_earlier(replace(logs, matches=earlier), known), *unread_note(logs)]
     others = reading.root is not None and concerns_other_jobs(logs, reading.failures)
@@ -361,9 +361,8 @@ MAX_NAMED = 3
 """Most files of a kind that a note names."""
 _NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-]?)(0*)(\d{1,5})(?!\d)")
 """Number in a file's name that identifies its rank or host."""
-CAUGHT = "the program caught it, and its other stream and all else tell of no failure; whether it went on is not told"
 DONE = "below it stands no more than that the job is done; whether that was survived is not told"
-PART = "it ended a thread, or a process of its own, of a rank that ended well"
+CAUGHT = "the program caught it, and its other stream and all else tell of no failure; whether it went on is not told"
 SERIES = 3
 """Fewest files that differ by such a number before a missing one is reported."""
 
@@ -384,14 +383,12 @@ def no_failure_note(
     ]  # a kernel's log never ends
     last = [source for source in jobs or read_ones if source.part_of not in names]  # of a rotated log
     raised = [match for match in caught if "caught" in match.values]
-    apart = [match for match in caught if is_of_part(match) and "head" not in match.values]
-    doubtful = [match for match in caught if match not in raised and match not in apart and "head" not in match.values]
-    uncertain = {one.source for one in (*raised, *apart, *doubtful)}
+    doubtful = [match for match in caught if match not in raised and "head" not in match.values]
+    uncertain = {one.source for one in (*raised, *doubtful)}
     is_only_beside = only_second_stream(last)
     open_ones = [one for one in last if not one.done and one.name not in uncertain and not is_only_beside(one)]
     ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
-    causes = [*((one, CAUGHT) for one in raised[:1]), *((one, PART) for one in apart[:1])]
-    causes += [(one, DONE) for one in doubtful[:1]]
+    causes = [*((one, CAUGHT) for one in raised[:1]), *((one, DONE) for one in doubtful[:1])]
     ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in causes), *ended]
     verdict: Verdict = "warn" if ended else "pass"
     # Where the other stream of its process stops in mid-work, the caught error may have ended it.
@@ -592,17 +589,13 @@ def _rank_number(who: LineOrigin) -> int | None:
 # Lines outside the logs of a job that ended well: kernels and tools report other jobs, too.
 
 
-_STEP = re.compile(r"(?P<job>\d{1,12}(?:_\d{1,9})?)\.\w{1,20} ")
-"""Beginning of a row for a step in sacct's tables."""
-
-
 def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
     """Return whether all logs of the job end with its end, and none of them has a ``symptom``.
 
     Lines from a kernel or a tool then show no failure of this job, except for the scheduler's state of it.
     """
     aside = aside_note(logs)
-    others = all(match.source in aside and (not by_scheduler(match) or _is_of_step(match, logs)) for match in symptoms)
+    others = all(match.source in aside and not by_scheduler(match) for match in symptoms)
     return others and _all_end(logs)
 
 
@@ -627,33 +620,6 @@ def _all_end(logs: LogFacts) -> bool:
 
 def _own(logs: LogFacts) -> Iterable[LogSource]:
     return (source for source in logs.sources if source.kind == "log" and source.lines)
-
-
-def _is_of_step(match: Match, logs: LogFacts) -> bool:
-    """Return whether it is the row of a cancelled step (such as a monitor) of a job that the same table has as
-    completed."""
-    step = _STEP.match(match.text) if match.values.get("of_table") == "CANCELLED" else None
-    return step is not None and any(
-        one.source == match.source and one.values.get("well") == step["job"] and " COMPLETED " in one.text
-        for one in logs.matches
-    )
-
-
-# Full disk as the cause of a file that could not be written.
-
-
-def with_full_disk(reading: SortedMatches, logs: LogFacts) -> SortedMatches:
-    """Return ``reading`` with the full disk as the root of the failed write, if there is no other root."""
-    root = reading.root
-    full = [
-        match for match in logs.matches if "full" in match.values and root is not None and match.check == root.check
-    ]
-    if root is None or root.shows != "end" or not full:
-        return reading
-    values = {name: value for name, value in root.values.items() if name != "told"}
-    rest = tuple(match for match in reading.symptoms if match not in full)
-    shown = replace(root, shows="cause", why="", values=values)
-    return replace(reading, root=shown, others=(*full, *reading.others), symptoms=rest)
 
 
 # Cause of the root in a kernel's log, some minutes before it.

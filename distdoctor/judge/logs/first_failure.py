@@ -13,7 +13,6 @@ from distdoctor.judge.logs.clocks import (
     CLOCKS,
     about_time,
     before_the_job,
-    earliest,
     fatal_boots,
     first_by_clock,
     is_of_unknown_process,
@@ -171,11 +170,16 @@ def _first(
         *causes
     ]
     if all(match.who.time is not None for match in candidates):
-        return earliest(candidates, began)
+        return _earliest(candidates)
     if (before := first_by_clock(candidates, began)) is not None:
         return before
     first = min(candidates, key=lambda match: match.order)
     return next((other for other in candidates if _is_behind(first, other, checks)), first)
+
+
+def _earliest(matches: Iterable[Match]) -> Match:
+    """Return the earliest match by the clock; all have a time."""
+    return min(matches, key=lambda match: (match.who.time or 0.0, match.order))
 
 
 def _is_behind(match: Match, other: Match, checks: Mapping[str, Check]) -> bool:
@@ -220,7 +224,7 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
         if match.source != cluster[0].source or cluster[0].line - last_line(match) < NEAR:
             cluster.insert(0, match)
     timed = all(match.who.time is not None for match in cluster)
-    first = earliest(cluster, began) if timed else first_by_clock(cluster, began) or cluster[0]
+    first = _earliest(cluster) if timed else first_by_clock(cluster, began) or cluster[0]
     same = [match for match in cluster if _speaker(match) == _speaker(first) and match.source == first.source]
     root = first
     for match in same[same.index(first) + 1 :]:

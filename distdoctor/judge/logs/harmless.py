@@ -16,7 +16,6 @@ from distdoctor.judge.logs.lifelines import (
     ASKED_TO_END,
     Lifeline,
     Timeline,
-    is_of_part,
     is_raised,
     is_ranks,
     last_line,
@@ -30,6 +29,9 @@ _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b"
 """Beginning of a logger's line below the level of an error."""
 FROM_OUTSIDE = ("cancelled", "launcher signalled", "preempted", "sent by launcher", "time limit")
 """Reasons for which a scheduler or a launcher ends a process that did not fail."""
+BUFFERED = 400
+"""Fewest lines that are more than Python's buffers of two processes hold: it flushes them behind the traceback of
+``python -m`` (pymain_run_module() in Modules/main.c) and of a multiprocessing child."""
 LAST_WORDS = 30
 """Most lines of a log behind its program's own report of its end."""
 _FATAL = re.compile(
@@ -81,7 +83,7 @@ def survived(timeline: Timeline) -> list[Match]:
         if life.source.kind == "kernel":
             continue
         found += [match for match in life.events if "restarted" in match.values]
-        overcome = [*_executed(life), *_overcome(life)]
+        overcome = _overcome(life)
         rest = Lifeline(life.source, tuple(match for match in life.events if match not in overcome))
         found += overcome
         if rest.events and (_goes_on(rest) or _goes_on_in_next(rest, lives[place + 1 :])):
@@ -106,7 +108,7 @@ def _overcome(life: Lifeline) -> list[Match]:
     for match in raised:
         ranked = (match.who.rank, match.who.local_rank) != (None, None)
         after = [line for who, line in alive if line <= last and (not ranked or who[:2] != (None, None))]
-        after += [life.stepped(match)] if ranked and "thread" not in match.values else []
+        after += [life.stepped(match)] if ranked else []
         if life.launcher_ended and not ranked:  # launchers start Python unbuffered: so many steps are a job's
             after += [line for _, line in life.source.worked]
         if _WARNED.match(match.text):
@@ -116,16 +118,6 @@ def _overcome(life: Lifeline) -> list[Match]:
     return found
 
 
-def _executed(life: Lifeline) -> list[Match]:
-    """Return the exceptions, with their heads, in code that a program executes (such as a model's output), if the log
-    goes on below them and no launcher reports an end that nothing else explains."""
-    raised = [match for match in life.events if "executed" in match.values]
-    other = any(match.shows == "cause" and match not in raised for match in life.events)
-    if not raised or max(map(last_line, raised)) >= life.source.lines or (life.launcher_ended and not other):
-        return []
-    return [*raised, *(match for match in life.events if "head" in match.values and match.check == raised[0].check)]
-
-
 def _goes_on(life: Lifeline) -> bool:
     """Return whether the log shows steps, or the end of the job, below all its failures.
 
@@ -133,7 +125,8 @@ def _goes_on(life: Lifeline) -> bool:
     while all ranks leave are no failure of their work.
     """
     source, over = life.source, life.source.finished > life.last
-    if not over and (source.died or any(match.values.get("final") for match in life.events)):
+    flushed = any("uncaught" in match.values and source.lines - last_line(match) < BUFFERED for match in life.events)
+    if not over and (flushed or any("final" in match.values for match in life.events)):
         return False  # the steps below were written before
     if source.progress > life.last:
         return True
@@ -159,7 +152,7 @@ def _is_death(match: Match, source: LogSource) -> bool:
 
     A dead process does not report it: the script around it does.
     """
-    if not _is_last(match, source) or is_of_part(match) or source.known >= last_line(match):
+    if not _is_last(match, source) or source.known >= last_line(match):
         return False
     end = match.ended
     parent = end is not None and (
@@ -220,7 +213,7 @@ def logged(timeline: Timeline) -> list[Match]:
             match
             for match in raised
             if match.values.get("logged") and life.source.record > last_line(match)
-            if not (_is_end(life.source, match) and (_is_listed_as_dead(match, every) or (lost and life.worked(match))))
+            if not (lost and _is_end(life.source, match) and life.worked(match))
         ]
         found += own
         if own and len(own) == len(raised):  # their heads, too
@@ -231,20 +224,6 @@ def logged(timeline: Timeline) -> list[Match]:
 def _is_end(source: LogSource, match: Match) -> bool:
     """Return whether only text of an ending program is below ``match``."""
     return source.lines - last_line(match) <= LAST_WORDS and source.progress < last_line(match)
-
-
-def _is_listed_as_dead(match: Match, every: Iterable[Match]) -> bool:
-    """Return whether torchrun's table in another log lists the rank of ``match`` as ended by itself."""
-    rows = [
-        one.who
-        for one in every
-        if one.values.get("row") and one.source != match.source and one.ended and (one.ended.code or 0) > 0
-    ]
-    if match.who.rank is not None:
-        return match.who.rank in {row.rank for row in rows}
-    hosts = {row.host for row in rows}
-    own = {row.host for row in rows if row.local_rank is not None and row.local_rank == match.who.local_rank}
-    return bool(own) and (match.who.host in own or (match.who.host is None and len(hosts) == 1))
 
 
 def caught(timeline: Timeline) -> list[Match]:
@@ -260,7 +239,7 @@ def caught(timeline: Timeline) -> list[Match]:
         name, raised = process(life.source.name), [match for match in life.events if "head" not in match.values]
         if life.source.progress or life.source.done or name not in alive or not raised:
             return []
-        if name in ended and is_ranks(life.source) and all(map(is_of_part, raised)):
+        if name in ended and is_ranks(life.source) and all("thread" in match.values for match in raised):
             continue
         if "caught" not in max(raised, key=last_line).values or not all(map(is_raised, raised)):
             return []

@@ -126,11 +126,6 @@ def is_raised(match: Match) -> bool:
     return bool(match.exception) or RAISED.match(match.text) is not None
 
 
-def is_of_part(match: Match) -> bool:
-    """Return whether it ended only a thread or a multiprocessing child, not the process itself."""
-    return "thread" in match.values or "child" in match.values
-
-
 def ends_job(match: Match) -> bool:
     """Return whether a launcher reports the end of a job."""
     end = match.ended

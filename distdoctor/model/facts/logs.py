@@ -98,8 +98,6 @@ class LogSource:
     """Origin of all of it, if its path says so."""
     part_of: str = ""
     """Name of the log that continues this older part of it."""
-    died: int = 0
-    """Line of the last exception that nobody caught, if the lines below it were written before; else 0."""
     alive: tuple[tuple[tuple[object, ...], int], ...] = ()
     """Origins whose steps follow right before a known line, with the last such line: an earlier failure of theirs was
     survived. An origin: rank, local rank, host and task, each if known."""
