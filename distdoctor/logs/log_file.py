@@ -259,7 +259,10 @@ class LogFile:
         self._logged = stack.logged or (stack.chained and self._logged)
         caught = stack.caught or (not stack.traced and attribution.is_by_program(context, at))
         shown = {"traced": stack.traced, "logged": self._logged, "caught": caught, "whole": stack.whole}
-        values = {**line.values, "message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
+        shown["direct"] = stack.direct
+        values = {**line.values, **mentioned.own_words(line.text, context, at)}
+        values |= {"message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
+        values |= {"own_frame": stack.own_frame} if stack.own_frame else {}
         who, _ = mentioned.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
         self._keep(replace(line, frame=stack.frame, chained=stack.chained), context, at)
@@ -304,7 +307,7 @@ def _match(
     if wording.stack and not tracebacks.fits(tracebacks.frames(context, at), wording.stack, wording.unframed):
         return None
     who, marks = mentioned.about(line.who, text, values, context, at)
-    values.update(marks, **mark)
+    values.update(marks, **mark, **mentioned.own_words(text, context, at))
     numbers = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
     ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", numbers))
     if peers := values.pop("peers", ""):

@@ -83,6 +83,30 @@ def about(
     return within(who, _owner_of_row_error(context, at)), marks
 
 
+NEXT = 1500
+"""Bytes below a line that are searched for its library's own words."""
+_NCCL_FAILED = re.compile(r"unhandled \w{1,10} error|nccl(?:Unhandled|System|Internal|Invalid|Remote)\w{1,20}")
+_LAST_ERROR = re.compile(rb"Last error: ?\r?\n([^\n]{3,400})")
+_NCCL_SAID = re.compile(rb"NCCL (?:WARN|ERROR|ATTN) ([^\n]{3,400})")
+_CANN = re.compile(r"\bE[A-Z]\d{4}\b")
+_SOLUTION = re.compile(rb"\bSolution: ([^\n]{3,600})")
+
+
+def own_words(text: str, context: bytes, at: int) -> dict[str, str]:
+    """Return what a library says of its error beside the line ``text``.
+
+    ``said``: NCCL's last error below torch's line about an unhandled one, else the last warning above it. ``advice``:
+    the Solution below a numbered error of Ascend's CANN.
+    """
+    if _NCCL_FAILED.search(text):
+        below = _LAST_ERROR.search(context, at, at + NEXT)
+        above = _NCCL_SAID.findall(context, max(at - ACCOUNT, 0), at)
+        said = below[1] if below else above[-1] if above else b""
+        return {"said": attribution.split(attribution.readable(said))[1]} if said else {}
+    advice = _SOLUTION.search(context, at, at + NEXT) if _CANN.search(text) else None
+    return {"advice": attribution.readable(advice[1])} if advice else {}
+
+
 _TASK_HEAD = re.compile(rb"ray::[^\n]{1,300}?\(pid=(\d{1,9})(?:, ip=([\w.:-]{1,64}))?[^\n]*\n")
 _FRAME_LINE = re.compile(rb"(?:[^\n]{0,120}?\] )?(?:\([^\n)]{1,200}\) )?\s[^\n]*\n")
 """Line of a traceback, behind the prefixes of an engine."""

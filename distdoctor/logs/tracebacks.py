@@ -72,6 +72,10 @@ _TRACKER = re.compile(r"/multiprocessing/(?:resource|semaphore)_tracker\.py:\d+ 
 Lib/multiprocessing/resource_tracker.py)."""
 _PASTED = re.compile(r"\) .{0,200}\b[A-Z]\w{0,60}(?:Error|Exception): ")
 """Lines that were pasted as one: the exception's own line behind the source line of a frame."""
+_OTHERS = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]|[/\\]python3\.\d{1,2}[/\\]|^<| in \w{0,40}(?i:retry|retries|backoff)\w{0,40}$"
+)
+"""Frame of a library, of Python itself, or of a helper that calls the program's own code again."""
 _BEGIN = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "_wrap", "_worker_loop")
 """First frames of uncaught tracebacks: of a script, a module, a process, a thread, a loader's worker."""
 _OF_SCRIPTS = ("<module>", "_run_module_as_main")
@@ -150,6 +154,10 @@ class Before:
     """True if there is a traceback."""
     frame: str = ""
     """Innermost frame."""
+    own_frame: str = ""
+    """Innermost frame of the user's own code, if that is another one."""
+    direct: bool = False
+    """True if the program names another exception as its cause (``raise ... from``)."""
     chained: bool = False
     """True if it was raised while another exception was handled."""
     logged: bool = False
@@ -170,11 +178,13 @@ def before(block: bytes, start: int) -> Before:
     raws = block[max(start - BACK, 0) : start].splitlines()[-90:]
     lines = [split(readable(raw))[1] for raw in raws]
     frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
-    outermost, caught, whole = "", False, False
+    outermost, own, direct, caught, whole = "", "", False, False, False
     for line, raw in zip(reversed(lines), reversed(raws), strict=True):
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
             frame = f"{match['file']}:{match['line']} in {match['name']}"
+        if match and not own and not _OTHERS.search(f"{match['file']} in {match['name']}"):
+            own = f"{match['file']}:{match['line']} in {match['name']}"
         if match and not traced:
             outermost = match["name"]
         if HEAD in line:
@@ -188,7 +198,8 @@ def before(block: bytes, start: int) -> Before:
             caught = line.startswith(HEAD) and outermost not in ("", *_BEGIN) and not by_torch
             whole = by_torch or outermost in _OF_SCRIPTS
         elif traced and line.strip() and not _RULE.match(line):
-            chained = "During handling of the above" in line or "The above exception was the direct" in line
+            direct = "The above exception was the direct" in line
+            chained = direct or "During handling of the above" in line
             logged = bool(_WARNED.match(line))
             ignored = line.startswith(IGNORED)
             tested = bool(_TEST.match(line))
@@ -196,7 +207,7 @@ def before(block: bytes, start: int) -> Before:
             break
     ignored = ignored or bool(_TRACKER.search(frame))
     whole = whole and not (logged or chained)
-    return Before(traced or bool(frame), frame, chained, logged, ignored, tested, caught, whole)
+    return Before(traced or bool(frame), frame, own, direct, chained, logged, ignored, tested, caught, whole)
 
 
 def is_ignored(block: bytes, start: int) -> bool:

@@ -62,9 +62,10 @@ def test_where_nothing_else_is_known_it_is_not_told_as_the_reason(tmp_path: Path
 def test_what_was_raised_because_of_the_program_itself_is_the_root(tmp_path: Path) -> None:
     own = wrapped("[rank2]: ", "KeyError: 'pixel_values'", CAUSE, "trainer.TrainerError: step 4")
     found = judged(tmp_path, raised("[rank0]: ", GLOO), own)
-    assert found.findings[0].summary == "Rank 2 failed at train.py:8 with trainer.TrainerError: step 4."
+    assert found.findings[0].summary == "Rank 2 failed at train.py:8 with KeyError: 'pixel_values'."
+    assert "then raised: trainer.TrainerError: step 4" in found.findings[0].evidence
     found = judged(tmp_path, raised("[rank2]: ", GLOO) + "step 1 loss 1\n" * 200 + own)  # that is long ago
-    assert "TrainerError" in found.findings[0].summary
+    assert "KeyError" in found.findings[0].summary
 
 
 def test_what_a_worker_of_the_data_raised_is_what_torch_wraps(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from distdoctor.judge.catalog import Check
 from distdoctor.judge.logs.attempts import by_job, last_try, stale_restart_note
 from distdoctor.judge.logs.clocks import written_at
 from distdoctor.judge.logs.first_failure import SortedMatches, read
-from distdoctor.judge.logs.lifelines import by_scheduler, is_ranks, only_second_stream, process
+from distdoctor.judge.logs.lifelines import ACCOUNT, by_scheduler, is_ranks, only_second_stream, process, speaker
 from distdoctor.model.facts.logs import LineOrigin, LogFacts, LogSource, Match
 from distdoctor.model.findings import Finding, Fix, PossibleCause
 from distdoctor.model.report import Verdict
@@ -153,6 +153,7 @@ def _finding(match: Match, reading: SortedMatches, known: dict[str, Check], beca
         evidence.append(f"and {len(shown) - LINES} more like these")
     if match.frame:
         evidence.append(f"raised at {match.frame}")
+    evidence += [f"then raised: {one.text[:SHOWN]}" for one in reading.others if _follows(one, match)][:1]
     return Finding(
         summary=_summary(match, match.values.get("told", check.title)),
         title=match.values.get("told", check.title),
@@ -168,6 +169,12 @@ def _finding(match: Match, reading: SortedMatches, known: dict[str, Check], beca
         restart=check.restart,
         docs_url=check.docs_url,
     )
+
+
+def _follows(other: Match, match: Match) -> bool:
+    """Return whether the same process raised ``other`` while it handled the exception ``match``."""
+    same = other.source == match.source and speaker(other) == speaker(match)
+    return same and bool(match.exception) and other.chained and 0 < other.line - match.line <= ACCOUNT
 
 
 def _alike(other: Match, match: Match) -> bool:
@@ -205,7 +212,9 @@ def _reason(match: Match) -> str:
     who = f"rank {match.who.rank}: " if match.who.rank is not None else ""
     often = f" ({match.count} times)" if match.count > 1 else ""
     place = f"{match.source}:{note_line(match)}" if match.line else match.source
-    return f"{place}: {who}{match.text}{often}"
+    said = match.values.get("said", "")
+    more = f"; NCCL: {said}" if said and said not in match.text else ""
+    return f"{place}: {who}{match.text}{often}{more}"
 
 
 def _summary(match: Match, title: str) -> str:
@@ -225,11 +234,11 @@ def _summary(match: Match, title: str) -> str:
 
 
 def _speaker_text(match: Match) -> str:
-    """Return the rank of a match, its local rank, or the process that crashed; empty if none is known.
+    """Return the rank of a match, its local rank, or the process that failed; empty if none is known.
 
     The process number in the prefix of a host's log may be that of the launcher that wrote the line.
     """
-    crashed = match.who.pid if "inside" in match.values else None
+    crashed = match.who.pid if "inside" in match.values or match.exception else None
     for name, number in (("rank", match.who.rank), ("local rank", match.who.local_rank), ("process", crashed)):
         if number is not None:
             return f"{name} {number}"
@@ -237,8 +246,10 @@ def _speaker_text(match: Match) -> str:
 
 
 def _file_line(match: Match) -> str:
-    """Return the file without its folder and the line of an exception's innermost frame; empty if there is none."""
-    return match.frame.partition(" in ")[0].replace("\\", "/").rpartition("/")[2]
+    """Return the file without its folder and the line of an exception's innermost frame of the user's own code, else of
+    any; empty if there is none."""
+    frame = match.values.get("own_frame", match.frame)
+    return frame.partition(" in ")[0].replace("\\", "/").rpartition("/")[2]
 
 
 def _unexplained(match: Match) -> bool:
@@ -250,6 +261,8 @@ def _fix(match: Match, check: Check) -> Fix:
     """Return the fix of the line, else of the page; if the line does not prove the cause, its confirmation comes
     first."""
     fix = match.values.get("fix") or _named_fix(match) or first_fix(check)
+    if advice := match.values.get("advice"):
+        fix = f"{fix} The log advises: {advice}"
     if not _unexplained(match):
         return Fix(fix)
     following, command = check.next
@@ -341,6 +354,8 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Pos
 
 def _candidate(check: Check, match: Match) -> PossibleCause:
     why, against, (following, command) = _reason(match), match.why, check.next
+    if advice := match.values.get("advice"):
+        why = f"{why}; the log advises: {advice}"
     if match.ranks:
         named = ", ".join(map(str, match.ranks[:NAMED])) + (", ..." if len(match.ranks) > NAMED else "")
         following, command = f"the log of rank{'s' if len(match.ranks) > 1 else ''} {named}", ""

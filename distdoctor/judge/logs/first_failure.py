@@ -228,10 +228,16 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
     same = [match for match in cluster if _speaker(match) == _speaker(first) and match.source == first.source]
     root = first
     for match in same[same.index(first) + 1 :]:
-        if not match.chained or TIDIES.search(match.frame):
+        if not match.chained or TIDIES.search(match.frame) or _wraps(match):
             break
         root = match
     return root
+
+
+def _wraps(match: Match) -> bool:
+    """Return whether the program names what it handled as the cause (``raise ... from``), or gives no kind of its own,
+    as helpers do that try a call again: the error below it says more."""
+    return "direct" in match.values or match.exception == "Exception"
 
 
 def _of_row(root: Match, rows: Sequence[Match]) -> Match:
