@@ -12,7 +12,7 @@ from distdoctor.judge.logs.clocks import lines_about_other_processes
 from distdoctor.judge.logs.lifelines import Timeline
 from distdoctor.logs.collect import Collector
 from distdoctor.model.facts.logs import Match
-from tests.logs.judging import CLOSED, LOGS, TABLE, raised, roots
+from tests.logs.judging import CLOSED, LOGS, TABLE, judged, raised, roots
 
 SUCCESS = '0: {"event_type": "INTERVAL_END", "key": "run_stop", "value": 1, "metadata": {"status": "success"}}\n'
 TIME_LIMIT = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***\n"
@@ -93,3 +93,14 @@ def test_a_process_that_is_not_of_this_job(tmp_path: Path, name: str, pid: int, 
     (tmp_path / "dmesg.log").write_text(OOM.format(name=name, pid=pid) * 2)
     whole = Timeline.of(Collector(LOGS).collect([tmp_path]).logs)
     assert bool(lines_about_other_processes(whole)) is aside
+
+
+def test_at_most_three_candidates_and_those_of_most_lines_first(tmp_path: Path) -> None:
+    waited = "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.\n"
+    refused = "[c10d] The client socket has timed out after 8000ms while trying to connect to (host0, 29500).\n"
+    retried = "[c10d] TCP client failed to connect/validate to host host0:29500 - retrying (try=0, timeout=8000ms)\n"
+    error = f"torch.distributed.DistNetworkError: {refused.removeprefix('[c10d] ')}"
+    found = judged(tmp_path, retried + waited + refused + error)
+    first, second, third = (one.check for one in found.candidates)
+    assert (first, second) == ("network/master-not-node0", "network/port-filtered")
+    assert third == "store/nodes-missing"  # an exception names it; of the fourth a line that tries again tells

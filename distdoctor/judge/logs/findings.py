@@ -13,7 +13,15 @@ from distdoctor.judge.catalog import Check
 from distdoctor.judge.logs.attempts import by_job, last_try, stale_restart_note
 from distdoctor.judge.logs.clocks import written_at
 from distdoctor.judge.logs.first_failure import SortedMatches, read
-from distdoctor.judge.logs.lifelines import ACCOUNT, by_scheduler, is_ranks, only_second_stream, process, speaker
+from distdoctor.judge.logs.lifelines import (
+    ACCOUNT,
+    by_scheduler,
+    is_raised,
+    is_ranks,
+    only_second_stream,
+    process,
+    speaker,
+)
 from distdoctor.model.facts.logs import LineOrigin, LogFacts, LogSource, Match
 from distdoctor.model.findings import Finding, Fix, PossibleCause
 from distdoctor.model.report import Verdict
@@ -21,7 +29,7 @@ from distdoctor.model.text import shortened
 
 LINES = 4
 """Most lines of evidence in one finding."""
-CANDIDATES = 5
+CANDIDATES = 3
 MAX_FINDINGS = 4096
 """Most ranks of one finding."""
 NAMED = 8
@@ -344,12 +352,19 @@ def _says_little(match: Match, known: dict[str, Check]) -> bool:
 
 
 def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[PossibleCause, ...]:
-    first: dict[str, Match] = {}
+    """Return the likeliest causes of ``symptoms``, the most specific ones first: of those that say as much, the one
+    that more lines point to, then the one that an exception names."""
+    by_check: dict[str, list[Match]] = {}
     for match in symptoms:
-        known_one = first.setdefault(match.check, match)
-        if match.ranks and not known_one.ranks:
-            first[match.check] = match  # a named rank says more than an unnamed one
-    return tuple(_candidate(known[check], match) for check, match in first.items() if check in known)[:CANDIDATES]
+        if match.check in known:
+            by_check.setdefault(match.check, []).append(match)
+
+    def likelihood(own: Sequence[Match]) -> tuple[object, ...]:
+        return _says_less(own[0], known), -len(own), not any(map(is_raised, own))
+
+    # A named rank says more than an unnamed one.
+    own_lines = [sorted(own, key=lambda match: not match.ranks) for own in by_check.values()]
+    return tuple(_candidate(known[own[0].check], own[0]) for own in sorted(own_lines, key=likelihood))[:CANDIDATES]
 
 
 def _candidate(check: Check, match: Match) -> PossibleCause:
