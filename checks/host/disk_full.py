@@ -89,7 +89,7 @@ LOG = (
     ),
     Line(  # df's
         "100% /",
-        r"^\S{1,200} .{0,120} 0 +100% (?P<full>/\S{0,200})$",
+        r"^\S{1,200} .{0,120} 0 +100% /\S{0,200}$",
         unless=r"^(?:/dev/loop|squashfs)|/snap/| /boot|iso9660",
         shows="hint",
         why="the job may not write there",
