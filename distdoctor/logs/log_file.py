@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from distdoctor.logs import attribution, dialects, endings, mentioned, quotations, rank_comparison, scanner, tracebacks
 from distdoctor.logs.attempts import Attempts
-from distdoctor.logs.matches import Matches
-from distdoctor.logs.repeats import Repeats
+from distdoctor.logs.matches import Known, Matches
+from distdoctor.logs.repeats import Line, Repeats, Shown
 from distdoctor.logs.scanner import KnownLine, Scanner
 from distdoctor.model.facts.logs import LineOrigin, LogSource, Match, ProcessExit
 from distdoctor.model.text import encodable
@@ -61,8 +61,10 @@ class LogFile:
         self.lines = self.size = 0
         self._scanner, self._exceptions, self._tries = searched, exceptions, Attempts()
         self._matches, self._repeats = matches, Repeats()
-        self._shown: list[Hashable] | None = []
+        self._shown: list[Known] | None = []
         """Matches of the current line; None if they depend on more than the line."""
+        self._numbered = False
+        """True if numbers in it make it another line."""
         self._file, self._tail, self._open = attribution.of_file(shown or self.name), b"", False
         self._since, self._now = since, None if since is None else -1.0
         self._search = searched.begin()
@@ -88,14 +90,17 @@ class LogFile:
         counted, number, tail = 0, self.lines + 1, self._tail
         if not self.lines:
             self._began = _first_time(block)
+        viewed, redrawn = OWN_VIEWER in block, b"\r" in block
         for start, end, known in self._scanner.lines(block, self._search):
-            if block.find(OWN_VIEWER, start, min(end, start + 300)) >= 0:
+            if viewed and block.find(OWN_VIEWER, start, min(end, start + 300)) >= 0:
                 continue
-            number += block.count(b"\n", counted, start)
+            lines = block.count(b"\n", counted, start)
+            number += lines
             between = block[counted:start]
             self._tries.between(between)
-            self._alive.before(number, between)
-            key = self._repeats.key(block, start, end) if self._since is None else None
+            if redrawn or lines > endings.STEPS:
+                self._alive.before(number, between)
+            key = self._repeats.line(block, start, end) if self._since is None else None
             if key is not None and self._is_repetition(key, number):
                 self._search.repeated = True
                 counted = start
@@ -112,23 +117,21 @@ class LogFile:
             self.size += len(block)
             self._tail = block[-endings.TAIL :] if len(block) >= endings.TAIL else (tail + block)[-endings.TAIL :]
 
-    def _is_repetition(self, key: tuple[int, bytes], number: int) -> bool:
+    def _is_repetition(self, key: Line, number: int) -> bool:
         """Count the line if it repeats known ones; return whether it does."""
         shown = self._repeats.known(key)
         if shown is None or not self._tries.repeat(number):
             return False
-        return self._matches.repeat(shown, number)
+        return self._matches.repeat(shown.matches, number)
 
-    def _read(
-        self, line: Match, known: Sequence[KnownLine], context: bytes, at: int, key: tuple[int, bytes] | None
-    ) -> None:
+    def _read(self, line: Match, known: Sequence[KnownLine], context: bytes, at: int, key: Line | None) -> None:
         """Read a line, and note what it shows for its repetitions."""
-        state, self._shown, self._writer = self._tries.state, [], line.who
+        state, self._shown, self._writer, self._numbered = self._tries.state, [], line.who, False
         self._line(line, known, context, at)
         if self._tries.state != state:
             self._repeats.forget()
         elif key is not None:
-            self._repeats.learn(key, None if self._shown is None else tuple(self._shown))
+            self._repeats.learn(key, None if self._shown is None else Shown(tuple(self._shown), self._numbered))
 
     def source(self) -> LogSource:
         """Return the facts known so far."""
@@ -184,6 +187,7 @@ class LogFile:
             match = replace(match, values={**match.values, "at": str(self.numbers[match.line - 1])})
         match = self._tries.of(match)
         shown = self._matches.keep(match)
+        self._numbered = self._numbered or not match.values.keys().isdisjoint(_OF_ONE)
         if self._depends_on_others(match):
             self._shown = None
         elif self._shown is not None:
@@ -191,7 +195,7 @@ class LogFile:
 
     def _depends_on_others(self, match: Match) -> bool:
         """Return whether other lines made the match of the current line, or it counts with them."""
-        if not match.values.keys().isdisjoint(_OF_ONE) or (match.ended is not None and _in_turn(match.ended)):
+        if match.ended is not None and _in_turn(match.ended):
             return True
         own = (self._writer, mentioned.of_values(self._writer, match.values))
         return endings.speaker(match.who) not in map(endings.speaker, own)

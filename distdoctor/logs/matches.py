@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from distdoctor.logs.dialects import OWN_PORTS
 from distdoctor.logs.dialects.torchrun import TABLE_RANK
@@ -22,13 +22,17 @@ SHOWN = 400
 
 
 @dataclass
-class _Known:
-    """Match with the number of its lines and the last of them."""
+class Known:
+    """Match with the number of its lines and the last of them; two are equal if they are of the same lines."""
 
-    match: Match
-    last: int
-    count: int = 1
-    again: bool = False
+    who: Hashable
+    what: Hashable
+    """All that identifies the match but its speaker."""
+    match: Match = field(compare=False)
+    last: int = field(compare=False)
+    kept: bool = field(default=False, compare=False)
+    count: int = field(default=1, compare=False)
+    again: bool = field(default=False, compare=False)
 
     def whole(self) -> Match:
         """Return the match with its repetitions."""
@@ -43,22 +47,21 @@ class Matches:
 
     def __init__(self, order: int = 0) -> None:
         self.order = order
-        self._known: dict[Hashable, _Known] = {}
-        self._later: dict[str, deque[Hashable]] = {}
+        self._known: dict[Hashable, Known] = {}
+        self._later: dict[str, deque[Known]] = {}
         """By file, the matches behind its first ones."""
         self._numbers: dict[str, int] = {}
 
-    def keep(self, match: Match) -> Hashable:
-        """Keep ``match``; return the key of the match that it repeats, or its own."""
+    def keep(self, match: Match) -> Known:
+        """Keep ``match``; return the match that it repeats, or itself."""
         self.order += 1
         text = clean(encodable(match.text.strip()))[:SHOWN]
         who = match.who
         kind = re.sub(r"\d+|0x[0-9a-f]+", "0", text)[:160]
-        key = (
+        what = (
             match.check,
             match.shows,
             match.exception,
-            (who.rank, who.local_rank, who.host, who.task),
             kind,
             match.ranks,
             match.source,
@@ -67,36 +70,40 @@ class Matches:
             match.values.get("pid"),
             match.values.get("well"),
         )
-        known = self._known.get(key)
+        speaker = who.rank, who.local_rank, who.host, who.task
+        known = self._known.get((speaker, what))
         if known is not None:
             # One line may show the same in two ways.
             known.count += known.last != match.line
             known.last, known.again = match.line, True
-        elif len(self._known) < MAX_MATCHES:
-            self._make_room(match.source, key)
-            values = {name: clean(encodable(value))[:SHOWN] for name, value in match.values.items()}
-            self._known[key] = _Known(replace(match, text=text, values=values, order=self.order), match.line)
-        return key
+            return known
+        values = {name: clean(encodable(value))[:SHOWN] for name, value in match.values.items()}
+        known = Known(speaker, what, replace(match, text=text, values=values, order=self.order), match.line)
+        if len(self._known) < MAX_MATCHES:
+            self._make_room(match.source, known)
+            self._known[speaker, what], known.kept = known, True
+        return known
 
-    def repeat(self, keys: Iterable[Hashable], line: int) -> bool:
-        """Count the line as a repetition of these matches; return False if one of them is no longer kept."""
-        found = [self._known.get(key) for key in keys]
+    def repeat(self, found: Iterable[Known], line: int) -> bool:
+        """Count the line as a repetition of these matches; return False if one of them is not kept."""
         for known in found:
-            if known is None:
+            if not known.kept:
                 return False
             known.count += known.last != line
             known.last, known.again = line, True
-        self.order += len(found)
+            self.order += 1
         return True
 
-    def _make_room(self, source: str, key: Hashable) -> None:
+    def _make_room(self, source: str, match: Known) -> None:
         """Make room for one more match of this file: its first ones stay, and the last of the others."""
         self._numbers[source] = number = self._numbers.get(source, 0) + 1
         if number > FIRST:
             later = self._later.setdefault(source, deque())
             if len(later) == LAST:
-                del self._known[later.popleft()]
-            later.append(key)
+                oldest = later.popleft()
+                del self._known[oldest.who, oldest.what]
+                oldest.kept = False
+            later.append(match)
 
     def all(self, places: Mapping[str, Places]) -> tuple[Match, ...]:
         """Return all matches, each with the rank and host that the rest of its file gives.

@@ -1,7 +1,8 @@
 """Repetitions of known lines: a line that equals earlier ones but for numbers and addresses is counted, not read.
 
 Two lines are equal if their speaker is, and the ranks that they name, and the traceback that they belong to. A line
-repeats earlier ones if the last of these with the same numbers all showed the same, or if many with other numbers did.
+repeats earlier ones if the last of these with the same numbers all showed the same, or if many with other numbers did:
+many of the same speaker, or one of it and many of other speakers.
 """
 
 from __future__ import annotations
@@ -9,19 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 from distdoctor.logs import attempts, dialects, tracebacks
 from distdoctor.logs.attribution import split
+from distdoctor.logs.matches import Known
 from distdoctor.logs.rank_comparison import HOST
 
 ALIKE = 3
 """Equal lines, numbers included, that must have shown the same before the next one is only counted."""
 MANY = 16
-"""The same for lines that differ in numbers."""
+"""The same for lines that differ in numbers, or are of several speakers."""
 MOST = 50_000
 """Most kinds of lines that are remembered."""
 LINES = 120
 """Most lines of a traceback that are compared."""
+T = TypeVar("T")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _HEX = re.compile(rb"0x[0-9a-fA-F]+")
 _LONG = re.compile(rb"\d{5,}|\d+\.\d+")
@@ -35,12 +39,27 @@ _STATEFUL = (*attempts.LITERALS, *dialects.LITERALS, "Failures:", HOST, " (local
 """Text in lines of launchers whose order and number counts."""
 _NUMBERED = re.compile(r"\[\d{1,6}\]:$")
 _HEAD = tracebacks.HEAD.encode()
+_NUMBERS = re.compile(rb"\b(?:[0a-f]*0[0a-f]*)\b|0+")
+"""Number whose digits are masked, or a hexadecimal one."""
+
+
+class Line(NamedTuple):
+    """Identity of a line."""
+
+    kind: int
+    """Its text without numbers, and the traceback that it belongs to."""
+    own: int
+    """The same with its speaker and the ranks that it names."""
+    text: bytes
+    """Its text with the numbers."""
 
 
 @dataclass
 class _Shape:
-    """Kind of line: its text without digits."""
+    """Line whose digits are masked."""
 
+    kind: bytes = b""
+    """The same for lines that differ only in numbers, of any length."""
     identity: tuple[slice, ...] = ()
     """Parts that identify the speaker and the ranks that it names."""
     text: int = 0
@@ -53,17 +72,32 @@ class _Shape:
     """False if every line of this kind is read."""
 
 
-Shown = tuple[Hashable, ...]
-"""Keys of the matches that one line showed."""
+@dataclass(frozen=True)
+class Shown:
+    """Matches that one line showed."""
+
+    matches: tuple[Known, ...]
+    numbered: bool = False
+    """True if a line with other numbers is none of its repetitions."""
+
+    @property
+    def of_anybody(self) -> Hashable:
+        """Return the same without its speaker."""
+        return tuple(known.what for known in self.matches)
 
 
 @dataclass
-class _Outcome:
+class _Outcome(Generic[T]):
     """Result of reading equal lines."""
 
-    shown: Shown | None
+    shown: T | None
     times: int = 1
     varies: bool = False
+
+    @property
+    def is_sure(self) -> bool:
+        """Return whether many lines showed the same, and none anything else."""
+        return self.times >= MANY and not self.varies
 
 
 class Repeats:
@@ -71,11 +105,13 @@ class Repeats:
 
     def __init__(self) -> None:
         self._shapes: dict[bytes, _Shape] = {}
-        self._alike: dict[int, _Outcome] = {}
-        self._many: dict[int, _Outcome] = {}
+        self._alike: dict[int, _Outcome[Shown]] = {}
+        self._many: dict[int, _Outcome[Shown]] = {}
+        self._kinds: dict[int, _Outcome[Hashable]] = {}
+        """By the kind of line, for all speakers together."""
 
-    def key(self, block: bytes, start: int, end: int) -> tuple[int, bytes] | None:
-        """Return what identifies the line in ``block``: all but its numbers, and these; None if it must be read."""
+    def line(self, block: bytes, start: int, end: int) -> Line | None:
+        """Return what identifies the line in ``block``; None if it must be read."""
         raw = block[start:end]
         if not raw.isascii() or b"&" in raw:
             return None
@@ -84,7 +120,7 @@ class Repeats:
         if shape is None:
             if len(self._shapes) >= MOST:
                 self._shapes.clear()
-            shape = self._shapes[masked] = _shape(raw.decode())
+            shape = self._shapes[masked] = _shape(raw.decode(), masked)
         if not shape.counted:
             return None
         context = b""
@@ -95,35 +131,46 @@ class Repeats:
             context = traceback
         elif shape.above:
             context = _above(block, start, masked[: shape.text])
-        return hash((masked, context, *[raw[part] for part in shape.identity])), raw[shape.text :]
+        kind = hash((shape.kind, context))
+        return Line(kind, hash((kind, *[raw[part] for part in shape.identity])), raw[shape.text :])
 
-    def known(self, key: tuple[int, bytes]) -> Shown | None:
+    def known(self, line: Line) -> Shown | None:
         """Return what the line shows by all equal ones before it; None if it must be read."""
-        many = self._many.get(key[0])
+        many = self._many.get(line.own)
         if many is None:
             return None
-        if many.times >= MANY and not many.varies:
+        if not many.varies and (many.times >= MANY or self._kinds[line.kind].is_sure):
             return many.shown
-        alike = self._alike.get(_exact(key))
+        alike = self._alike.get(_exact(line)) or self._alike.get(hash((line.own, line.text)))
         return alike.shown if alike is not None and alike.times >= ALIKE else None
 
-    def learn(self, key: tuple[int, bytes], shown: Shown | None) -> None:
+    def learn(self, line: Line, shown: Shown | None) -> None:
         """Note what a line shows that was read; None if it depends on more than the line."""
         if len(self._many) >= MOST or len(self._alike) >= MOST:
             self.forget()
-        for outcomes, one in ((self._many, key[0]), (self._alike, _exact(key))):
-            known = outcomes.get(one)
-            if known is None:
-                outcomes[one] = _Outcome(shown, varies=shown is None)
-            elif known.shown == shown:
-                known.times += 1
-            else:
-                known.shown, known.times, known.varies = shown, 1, True
+        if shown is not None and shown.numbered:
+            _note(self._alike, hash((line.own, line.text)), shown)
+            shown = None
+        else:
+            _note(self._alike, _exact(line), shown)
+        _note(self._many, line.own, shown)
+        _note(self._kinds, line.kind, shown and shown.of_anybody)
 
     def forget(self) -> None:
         """Forget all lines, as where a new attempt of the job begins."""
         self._alike.clear()
         self._many.clear()
+        self._kinds.clear()
+
+
+def _note(outcomes: dict[int, _Outcome[T]], one: int, shown: T | None) -> None:
+    known = outcomes.get(one)
+    if known is None:
+        outcomes[one] = _Outcome(shown, varies=shown is None)
+    elif known.shown == shown:
+        known.times += 1
+    else:
+        known.shown, known.times, known.varies = shown, 1, True
 
 
 def _masked(raw: bytes) -> bytes:
@@ -132,11 +179,11 @@ def _masked(raw: bytes) -> bytes:
     return raw.translate(_DIGITS)
 
 
-def _exact(key: tuple[int, bytes]) -> int:
-    return hash((key[0], _LONG.sub(b"0", key[1])))
+def _exact(line: Line) -> int:
+    return hash((line.own, _LONG.sub(b"0", line.text)))
 
 
-def _shape(line: str) -> _Shape:
+def _shape(line: str, masked: bytes) -> _Shape:
     text = split(line.rstrip())[1]
     start = len(line.rstrip()) - len(text)
     if any(literal in text for literal in _STATEFUL) or _NUMBERED.match(text):
@@ -148,7 +195,7 @@ def _shape(line: str) -> _Shape:
     identity.append(slice(at, start))
     identity += [slice(*found.span()) for found in _RANK.finditer(line, start)]
     raised = tracebacks.exception(text) is not None
-    return _Shape(tuple(identity), start, tracebacks.HEAD in text, raised)
+    return _Shape(_NUMBERS.sub(b"0", masked), tuple(identity), start, tracebacks.HEAD in text, raised)
 
 
 def _below(block: bytes, start: int, end: int, prefix: bytes) -> bytes | None:

@@ -161,7 +161,7 @@ class Scanner:
         """Yield the bounds of each line that has a literal in it, with the wordings that may match."""
         if search.wasted > WASTED:
             self._narrow(search)
-        start = end = -1
+        start, end, redrawn = -1, -1, b"\r" in block
         found: list[int] = []
         numbers, counts = search.numbers, search.counts
         for index, at, _ in search.automaton.find_matches_as_indexes(block, overlapping=True):
@@ -174,7 +174,7 @@ class Scanner:
                     yield start, end, self._known_by(found)
                     self._count(found, search)
                     found = []
-                start, end = _bounds(block, at)
+                start, end = _bounds(block, at, redrawn)
             found.append(number)
         if found:
             yield start, end, self._known_by(found)
@@ -204,9 +204,13 @@ class Scanner:
         search.wasted = 0
 
 
-def _bounds(block: bytes, at: int) -> tuple[int, int]:
-    """Return the bounds of the line around ``at``, at most the window apart."""
-    low, high = max(at - BEFORE, 0), min(at + WINDOW, len(block))
-    start = max(block.rfind(b"\n", low, at), block.rfind(b"\r", low, at))
-    ends = [place for place in (block.find(b"\n", at, high), block.find(b"\r", at, high)) if place >= 0]
-    return (start + 1 if start >= 0 else low), min(ends, default=high)
+def _bounds(block: bytes, at: int, redrawn: bool) -> tuple[int, int]:
+    """Return the bounds of the line around ``at``, at most the window apart; ``redrawn``: if \\r ends lines, too."""
+    low, high = at - BEFORE if at > BEFORE else 0, at + WINDOW
+    start, end = block.rfind(b"\n", low, at), block.find(b"\n", at, high)
+    if end < 0:
+        end = high if high < len(block) else len(block)
+    if redrawn:
+        start, shorter = max(start, block.rfind(b"\r", low, at)), block.find(b"\r", at, end)
+        end = shorter if shorter >= 0 else end
+    return (start + 1 if start >= 0 else low), end
