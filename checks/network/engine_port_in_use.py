@@ -76,7 +76,7 @@ LOG = (
     ),
     Line(
         "is not available in",
-        r"\b(?P<use>\w*port\w*) at (?P<port>\d{1,5}) is not available in \d+ seconds",
+        r"\b(?P<use>\w{0,40}?port\w{0,40}) at (?P<port>\d{1,5}) is not available in \d+ seconds",
         told="A port of SGLang is in use",
         fix="End the process that the line names, or give the server another port (`--port`, `--dist-init-addr`).",
     ),

@@ -41,20 +41,20 @@ OFTEN = 2
 LOG = (
     Line(
         ("Link is Down", "Link is down", "Link down", "Link Down", "link down"),
-        r"(?P<interface>[a-zA-Z][\w.-]{1,14})(?:\)?:? |\)\])(?:NIC )?"
+        r"(?<![\w.-])(?P<interface>[a-zA-Z][\w.-]{1,14})(?:\)?:? |\)\])(?:NIC )?"
         r"[Ll]ink (?:is )?[Dd]own\b",
         shows="hint",
         why=ONCE,
     ),
     Line(
         "): link status definitely down",
-        r"(?P<bond>[\w.-]{1,15}): \(slave (?P<interface>[\w.-]{1,15})\): link status definitely down",
+        r"(?<![\w.-])(?P<bond>[\w.-]{1,15}): \(slave (?P<interface>[\w.-]{1,15})\): link status definitely down",
         shows="hint",
         why=ONCE,
     ),
     Line(  # the same before 5.3
         "definitely down for ",
-        r"(?P<bond>[\w.-]{1,15}): link status definitely down for (?:active )?interface (?P<interface>[\w.-]{1,15})",
+        r"(?<![\w.-])(?P<bond>[\w.-]{1,15}): link status definitely down for (?:active )?interface (?P<interface>[\w.-]{1,15})",
         shows="hint",
         why=ONCE,
     ),

@@ -53,7 +53,7 @@ LOG = (
         ("Out of memory: Kill", "Memory cgroup out of memory"),
         r"ut of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
     ),
-    Line("invoked oom-killer", r"(?P<program>\S{1,32}) invoked oom-killer: "),
+    Line("invoked oom-killer", r"(?<!\S)(?P<program>\S{1,32}) invoked oom-killer: "),
     Line("oom_reaper: reaped process", r"oom_reaper: reaped process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)"),
     Line(
         "oom-kill:constraint=",

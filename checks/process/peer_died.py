@@ -245,7 +245,7 @@ LOG = (
     ),
     Line(
         ("UCX  ERROR", "Unexpected UCX error: ", "PMIX ERROR: ", "ExecutorLostFailure"),
-        r"UCX  ERROR .{1,300}(?:exceeded|[Tt]imeout|timed out|reset|(?:send|recv)\(\d{1,9}\) failed)"
+        r"UCX  ERROR .{1,200}(?:exceeded|[Tt]imeout|timed out|reset|(?:send|recv)\(\d{1,9}\) failed)"
         r"|Unexpected UCX error: (?:Endpoint timeout|Connection reset)|PMIX ERROR: \S{0,20}(?:UNREACH|LOST|COMM)"
         r"|ExecutorLostFailure",
         shows="symptom",

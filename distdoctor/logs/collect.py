@@ -154,6 +154,9 @@ class Collector:
             raw.peek(reader.HEAD)[: reader.HEAD], kind == "beside"
         ):
             self._stacks.take(source.name, text := reader.up_to(raw, tracebacks.MAX_STACK_BYTES))
+            if tracebacks.BY_SERVER.match(text):  # faulthandler's lines would look like those of a crash
+                self._sources.append(LogSource(encodable(source.name), "beside"))
+                return
             self._read(source, "beside", chain([text], reader.blocks(raw)))
         elif kind in ("log", "beside") and settings.PORT_HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):
             self._read(

@@ -242,13 +242,19 @@ def is_source(text: str) -> bool:
     return bool(_SOURCE.match(text[:1000])) and not _PASTED.search(text[:800])
 
 
-# Stacks from ``py-spy dump`` of a job's ranks, one file each or concatenated: ranks that are at another place than
-# most.
+# Stacks of a job's ranks: ranks that are at another place than most. They are from ``py-spy dump``, one file each or
+# concatenated, or from the debug server of torch 2.10 and later (dump_dir of torch.distributed.debug), which writes
+# those of all ranks to one file, by py-spy or by faulthandler.
 
 
 MAX_STACK_BYTES = 1 << 20
 STACK_HEAD = re.compile(rb"\s{0,80}Process \d{1,9}: [^\n]{0,8000}\nPython v\d")
 """Beginning of such a file (py-spy's dump.rs)."""
+_SECTION = r"=== Rank (?P<rank>\d{1,6}): \S{1,300} ===\n"
+"""Line above the stack of each rank in a file of the debug server (dump() in torch/distributed/debug/_debug_handlers.py
+of 2.13)."""
+BY_SERVER = re.compile(rf"(?:PARTIAL DATA: .{{1,80}}\n(?:  Rank .{{0,300}}\n){{1,64}}\n)?{_SECTION}".encode())
+"""Beginning of such a file."""
 LOADER = "_worker_loop ("
 """Frame of a DataLoader worker, which has the command line of its rank."""
 _PROCESS = re.compile(r"^Process (?P<pid>\d{1,9}): (?P<command>.{0,8000})\nPython v\d", re.M)
@@ -257,12 +263,16 @@ FEWEST = 3
 """Fewest ranks among which most can be at one place."""
 _RANK = re.compile(r"rank[._-]?(\d{1,6})(?!\d)")
 _THREAD = re.compile(r'Thread \S{1,40} \([\w+]{1,40}\)(?:: "(?P<name>[^"]{0,200})")?')
+_FAULT_FRAME = re.compile(r'  File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}) in (?P<function>.{1,200})')
 _STACK_FRAME = re.compile(r" {4}(?P<function>\S.{0,200}) \((?P<file>[^()]{1,400}):(?P<line>\d{1,7})\)\s*")
 
 
 def begins_with_stack(head: bytes, named: bool) -> bool:
-    """Return whether a file that begins with ``head`` is py-spy's; if ``named`` so, also behind a few words."""
-    return (STACK_HEAD.search(head) if named else STACK_HEAD.match(head)) is not None
+    """Return whether a file that begins with ``head`` is the debug server's or py-spy's; if ``named`` so, also behind a
+    few words."""
+    return (
+        BY_SERVER.match(head) is not None or (STACK_HEAD.search(head) if named else STACK_HEAD.match(head)) is not None
+    )
 
 
 class Stacks:
@@ -276,6 +286,12 @@ class Stacks:
     def take(self, name: str, data: bytes) -> None:
         """Take a file: the stack of the rank in its name, or of processes with one command line."""
         rank, text = _RANK.search(name.rpartition("/")[2]), data.decode(errors="replace")
+        if BY_SERVER.match(data):  # each file is a look of its own at all ranks
+            _, *each = re.split(_SECTION, text)
+            self._places = {
+                int(rank): place for rank, own in zip(each[::2], each[1::2], strict=True) if (place := _place(own))
+            }
+            return
         if rank is not None:
             if place := _place(text):
                 self._places[int(rank[1])] = place
@@ -307,11 +323,15 @@ def _apart(one: str, several: str, places: dict[int, str]) -> str:
 
 
 def _place(text: str) -> str:
-    """Return the innermost line of the first process's main thread."""
-    main = False
+    """Return the innermost line of the first process's main thread; faulthandler names none, but shows it last."""
+    main, place = False, ""
     for line in text.splitlines():
         if thread := _THREAD.match(line):
             main = thread["name"] in (None, "MainThread")
         elif main and (frame := _STACK_FRAME.fullmatch(line)):
             return f"{frame['function']} ({frame['file']}:{frame['line']})"
-    return ""
+        elif line.endswith(" (most recent call first):"):
+            place = ""
+        elif not place and (frame := _FAULT_FRAME.fullmatch(line)):
+            place = f"{frame['function']} ({frame['file']}:{frame['line']})"
+    return place

@@ -70,6 +70,11 @@ def write(folder: Path, files: dict[str, str]) -> Path:
         ("pod.txt", POD.format(state=COMPLETED, last="")),
         ("pod.txt", POD.format(state=COMPLETED, last=KILLED)),  # and did well when it was started again
         ("pyspy-rank0.txt", 'Thread 7 (active): "MainThread"\n    all_reduce (distributed_c10d.py:2825)\n'),
+        (  # NCCL Inspector (ext-profiler/inspector/README.md of NCCL)
+            "n1-pid4711.log",
+            '{"header":{"id":"0x7f8c496ae9f661","rank":2,"n_ranks":8,"nnodes":1},"metadata":{"hostname":"n1"},"coll_perf":'
+            '{"coll":"AllReduce","coll_sn":1407,"coll_msg_size_bytes":17179869184,"coll_exec_time_us":61974}}\n',
+        ),
     ],
 )
 def test_a_job_that_ended_well_is_a_pass_beside_them(tmp_path: Path, name: str, text: str) -> None:
@@ -211,6 +216,40 @@ def test_stacks_of_ranks_that_stand_elsewhere(tmp_path: Path, places: list[str],
     if ranks:
         assert found.reading.symptoms[0].ranks == ranks
     assert judged_files(write(tmp_path, {"train.log": ENDED})).verdict == "pass"
+
+
+FAULTHANDLER = """Current thread 0x00007f9e1b9ba6c0 (most recent call first):
+  File "/env/torch/distributed/debug/_handlers.py", line 30 in dump
+
+Thread 0x00007f9e1cc29b80 (most recent call first):
+  File "/home/u/{file}", line {line} in {function}
+  File "/home/u/train.py", line 42 in <module>
+"""
+
+
+@pytest.mark.parametrize("kind", ["pyspy_dump", "stacks"])
+@pytest.mark.parametrize("partial", ["", "PARTIAL DATA: 4/5 workers responded\n  Rank 4: Error: timed out\n\n"])
+@pytest.mark.parametrize("odd", [2, None])
+def test_stacks_of_all_ranks_by_the_debug_server(tmp_path: Path, kind: str, partial: str, odd: int | None) -> None:
+    """Dumps of torch.distributed.debug, as torch 2.13 writes them; the last one counts."""
+    work, read = ("wait", "c10d.py", 2825), ("read", "data.py", 18)
+
+    def dump(odd: int | None) -> str:
+        each = []
+        for rank in range(4):
+            function, file, line = read if rank == odd else work
+            place = f"{function} ({file}:{line})"
+            spied = PYSPY.format(pid=100, place=place)
+            stack = FAULTHANDLER.format(function=function, file=file, line=line) if kind == "stacks" else spied
+            each.append(f"=== Rank {rank}: http://n{rank // 2}:4{rank}01 ===\n{stack}")
+        return partial + "\n".join(each)
+
+    files = {f"{kind}_20261128_1200{n}0.txt": dump(one) for n, one in enumerate((1, odd))}
+    found = judged_files(write(tmp_path, files))
+    assert found.findings == () and bool(found.candidates) == (odd is not None)
+    if odd is not None:
+        assert [one.check for one in found.candidates] == ["process/waiting-in-user-code"]
+        assert found.reading.symptoms[-1].ranks == (odd,)
 
 
 REFUSED = """2026-03-02 10:20:01,120 ERROR   MainThread:4120 [retry.py:__call__():163] Retry attempt failed:

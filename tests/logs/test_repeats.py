@@ -56,6 +56,27 @@ def test_repetitions_are_not_read(tmp_path: Path, kind: str, monkeypatch: pytest
     assert read_lines(tmp_path, text, monkeypatch) <= 16
 
 
+def test_each_other_rank_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(f"[rank{n % 64}]: {REFUSED.format(20000 + n)}\n" for n in range(6400))
+    assert read_lines(tmp_path, text, monkeypatch) <= 16 + 64
+
+
+def test_a_rank_for_which_the_line_shows_something_else_is_read(tmp_path: Path) -> None:
+    """Its exception is one that Python ignores, those of the others ended them."""
+    fatal = TRACEBACK.replace("{who}", "[rank{0}]: ").replace("{source}", "f()").replace("{error}", "KeyError: 1")
+    ignored = f"[rank70]: Exception ignored in: <function f>\n{fatal.format(70)}"
+    found = facts(tmp_path, "".join(fatal.format(n) for n in range(60)) + ignored).matches
+    assert {one.who.rank for one in found if one.exception} == {*range(60)}
+
+
+@pytest.mark.parametrize("kind", ["half", "info", "tracebacks", "alike"])
+def test_lines_that_are_read_grow_no_faster_than_the_log(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once, twice = (read_lines(tmp_path, "".join(KINDS[kind](n)), monkeypatch) for n in (1500, 3000))
+    assert once < twice < 2 * once or once == twice
+
+
 @pytest.mark.parametrize("prefix", ["", "2026-01-01 12:00:{:02d},123 ", "[rank{}]: ", "n{}:4711:4712 [0] "])
 def test_a_rank_that_a_line_names_is_its_own(tmp_path: Path, prefix: str) -> None:
     line = (

@@ -15,7 +15,7 @@ DIALECT = Dialect(
     ends=(
         Wording(
             "killed due to memory",  # the raylet's: where the line was broken, the rest is on the next one
-            r"[1-9]\d* Workers (?:\(tasks / actors\) )?killed due to memory"
+            r"(?<!\d)[1-9]\d{0,9} Workers (?:\(tasks / actors\) )?killed due to memory"
             r"(?:.{0,300}, IP: (?P<host>[\w.:-]{1,64})\))?",
             "out of memory",
         ),

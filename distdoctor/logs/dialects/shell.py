@@ -7,7 +7,7 @@ from distdoctor.logs.dialects.dialect import SENT, Dialect, Wording
 DIALECT = Dialect(
     ends=(
         # Messages of shells, make and scripts about a command that ended, also in other languages
-        Wording("exit code", r"exit code *[:=]? *\(?(?P<code>-?\d{1,10})\b", marks=SENT),
+        Wording("exit code", r"exit code {0,8}[:=]? {0,8}\(?(?P<code>-?\d{1,10})\b", marks=SENT),
         Wording(
             "return code = ", r"return code = \(?(?P<code>-?\d{1,10})\b", marks=SENT, unless="exits with return code = "
         ),
