@@ -22,6 +22,8 @@ TABLE = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n  e
         "Training complete.",
         "***** training finished *****",
         "`Trainer.fit` stopped: `max_epochs=3` reached.",
+        "[after training is done] datetime: 2026-01-06 14:21:39 ",  # Megatron-LM
+        "[default0]:[exiting program at iteration 6000] datetime: 2026-01-06 14:21:39 ",
         "[2024-01-01 10:00:00,001] [INFO] [launch.py:347:main] Process 4711 exits successfully.",
         "INFO:torch.distributed.elastic.agent.server.api:Local worker group finished (SUCCEEDED). Waiting 300 seconds",
         "Program exited with code 0",
@@ -32,6 +34,32 @@ TABLE = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n  e
 def test_the_end_of_a_job_before_a_long_summary(tmp_path: Path, line: str) -> None:
     found = judged(tmp_path, f"{HANDLED}{STEPS}{line}\n{SUMMARY}")
     assert (found.verdict, found.findings) == ("pass", ())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[exiting program after receiving SIGTERM.] datetime: 2026-01-06 14:21:39 ",
+        "[before the start of training step] datetime: 2026-01-06 14:21:39 ",
+        "(TaskRunner pid=4711) Final validation metrics: see the table",
+    ],
+)
+def test_what_is_no_end_of_a_job(tmp_path: Path, line: str) -> None:
+    assert judged(tmp_path, f"{STEPS}{line}\n{SUMMARY}").verdict == "warn"
+
+
+@pytest.mark.parametrize(
+    ("line", "ended"),
+    [
+        ("(TaskRunner pid=4711) 'Final validation metrics: None'", True),  # verl
+        ("(TaskRunner pid=4711) (\"Final validation metrics: {'val-core/openai/gsm8k/reward/mean@1': \"", True),
+        ("(TaskRunner pid=4711) (\"Initial validation metrics: {'val-core/openai/gsm8k/reward/mean@1': \"", False),
+    ],
+)
+def test_what_rays_actors_report_after_the_end_of_verl_is_teardown(tmp_path: Path, line: str, ended: bool) -> None:
+    lost = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    found = judged(tmp_path, f"{STEPS}{line}\n{lost}")
+    assert (found.verdict in ("pass", "warn")) == ended
 
 
 def test_what_wandb_tells_again_is_no_step(tmp_path: Path) -> None:

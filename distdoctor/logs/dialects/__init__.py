@@ -11,6 +11,7 @@ from distdoctor.logs.dialects import (
     deepspeed,
     kubernetes,
     lightning,
+    megatron,
     mllog,
     mpi,
     nccl,
@@ -22,6 +23,7 @@ from distdoctor.logs.dialects import (
     systemd,
     torchrun,
     transformers,
+    verl,
     vllm,
 )
 
@@ -44,6 +46,8 @@ DIALECTS = tuple(
         vllm,
         lightning,
         transformers,
+        megatron,
+        verl,
         mllog,
     )
 )
