@@ -77,6 +77,11 @@ LOG = (
         why="a slow rank shows the same",
     ),
     Line(
+        "wait execution of the Notify register times out",  # CANN, EI0002: within a collective of HCCL
+        shows="symptom",
+        why="a slow rank shows the same",
+    ),
+    Line(
         ("Timeout at NCCL work", "detected by watchdog at work"),
         shows="symptom",
         why="a slow rank shows the same; so does an earlier error of NCCL",

@@ -86,6 +86,7 @@ LOG = (
         r"^E[A-Z]\d{4}: ?(?:\[PID: ?\d{1,9}\]|\d{4}-|\w+ \w+ )"
         r"|^\[PID: ?\d{1,9}\] \S{1,40} \w{1,60}\(E[A-Z]\d{4}\): ",
         shows="symptom",
+        unless="the Notify register times out",  # no set-up, but a collective
         why="the code covers several causes; the logs of all ranks in ~/ascend/log show which",
     ),
     Line(

@@ -54,7 +54,8 @@ LOG = (
     ),
     Line(  # the same before 5.3
         "definitely down for ",
-        r"(?<![\w.-])(?P<bond>[\w.-]{1,15}): link status definitely down for (?:active )?interface (?P<interface>[\w.-]{1,15})",
+        r"(?<![\w.-])(?P<bond>[\w.-]{1,15}): link status definitely down for (?:active )?interface "
+        r"(?P<interface>[\w.-]{1,15})",
         shows="hint",
         why=ONCE,
     ),

@@ -89,6 +89,11 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "[F ProcessGroupNCCL.cpp:1262] [Rank 3] ProcessGroupNCCL's watchdog got stuck for 600 seconds "
         "without making progress in monitoring enqueued collectives.",
     ),
+    (
+        "collective/rank-missing",
+        "EI0002: [PID: 7277] 2024-11-28-11:59:30.645.648 The wait execution of the Notify register times out. Reason: "
+        "The Notify register has not received the Notify record from remote rank [unknown].",
+    ),
     ("collective/rank-missing", "  Communicator ranks have different AllGather operation counts"),
     ("collective/rank-missing", "RuntimeError: Application timeout caused pair closure"),
     ("collective/rank-missing", "DeepEP timeout check failed: 0 (rank = 6)"),
