@@ -167,10 +167,10 @@ def _note(outcomes: dict[int, _Outcome[T]], one: int, shown: T | None) -> None:
     known = outcomes.get(one)
     if known is None:
         outcomes[one] = _Outcome(shown, varies=shown is None)
-    elif known.shown == shown:
-        known.times += 1
     else:
-        known.shown, known.times, known.varies = shown, 1, True
+        same = known.shown == shown
+        known.times, known.varies = known.times + 1 if same else 1, known.varies or not same
+        known.shown = shown  # also if it is equal: the match may have been kept anew
 
 
 def _masked(raw: bytes) -> bytes:

@@ -119,6 +119,15 @@ def test_the_first_and_the_last_matches_of_a_file_are_kept(tmp_path: Path, monke
     assert [one.values["message"] for one in found] == [*words[:20], *words[-10:]]
 
 
+def test_a_match_that_is_kept_anew_is_counted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matches, "FIRST", 5)
+    monkeypatch.setattr(matches, "LAST", 5)
+    usual = f"[rank1]: {REFUSED.format(29500)}\n"
+    words = ["".join(random.Random(n).choices("abcdefgh", k=9)) for n in range(20)]
+    errors = "".join(f"[rank1]: ValueError: {word}\n" for word in words)
+    assert read_lines(tmp_path, errors + usual * 9 + errors + usual * 99, monkeypatch) < 2 * len(words) + 2 * 16
+
+
 def test_repetitions_use_up_no_literal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last of many errors is read, too."""
     monkeypatch.setattr(scanner, "MOST", 50)
