@@ -54,7 +54,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if job is None:
         return
     yield from agents_stopped(job)
-    stopped = [rank for rank in job.ranks if rank.place.kind == live.places.STOPPED]
+    stopped = [rank for rank in (*job.ranks, *job.cores) if rank.place.kind == live.places.STOPPED]
     if not stopped:
         return
     nodes = list(dict.fromkeys(rank.node for rank in stopped))

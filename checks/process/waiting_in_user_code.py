@@ -74,7 +74,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield from locked
         return
     held = [rank for rank in job.ranks if is_held(rank, job)] or key_of_nobody(job)
+    if any(core.place.kind == live.places.STOPPED for core in job.cores):
+        return  # process/stopped reports it
     held = [rank for rank in held if rank.place.kind != live.places.QUEUE] or held  # their orders come after these
+    if not any(rank.works for rank in job.ranks) and all(rank.place.kind == live.places.QUEUE for rank in held):
+        held = [core for core in job.cores if core_is_held(core, job)] or held
     if not held or job.world == 1 or nobody_waits(job, held) or may_be_served(job, held):
         if (awaited := live.awaited(job)) is not None and job.world != 1:
             yield others_wait_for(job, awaited)
@@ -86,10 +90,13 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     first = held[0].place
     at = f", {first.why}," if single and first.why else ""
     where = f" at {first.frame.file}:{first.frame.line}" if single and first.frame else ""
-    what = first.kind if single else "in the job's own code"
+    same = single or {rank.place.kind for rank in held} == {live.places.QUEUE}
+    what = first.kind if same else "in the job's own code"
     over = not job.waiting and all(n in job.gone for n in range(job.world or 0) if n not in job.numbers) and job.gone
     others = "the others have ended" if over else f"the others wait for {'it' if single else 'them'}"
-    if len(held) == job.world:
+    if all(map(job.abandoned, held)):
+        others = f"the process that gives {'it' if single else 'them'} orders has ended"
+    elif len(held) == job.world:
         others = "the job has no other rank"
     yield live.rank_finding(
         held,
@@ -101,8 +108,9 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             *asked(job, held),
             *below(held),
             *live.waiting_evidence(job, held),
+            *live.where_ranks_are(one for one in job.beside if at_queue(one) and one not in held),
         ),
-        fixes=(Fix.on(nodes, remedy(first, held[0])),),
+        fixes=(Fix.on(nodes, remedy(job, held[0])),),
     )
 
 
@@ -125,13 +133,13 @@ def others_wait_for(job: live.LiveJob, awaited: live.Awaited) -> Finding:
         ranks,
         f"{who} for {whom}{more}.{since}",
         evidence=(*live.where_ranks_are([*ranks, *waiting]), *asleep(ranks), *asked(job, ranks), *below(ranks)),
-        fixes=(Fix.on(nodes, remedy_of_moving(ranks[0], peer)),),
+        fixes=(Fix.on(nodes, remedy_of_moving(job, ranks[0], peer)),),
         severity="warn",
         matters=OUTSIDE if peer else MATTERS,
     )
 
 
-def remedy_of_moving(rank: live.LiveRank, peer: str) -> str:
+def remedy_of_moving(job: live.LiveJob, rank: live.LiveRank, peer: str) -> str:
     frame = rank.place.frame
     line = f" at {frame.file}:{frame.line}" if frame else ""
     if peer:
@@ -139,7 +147,7 @@ def remedy_of_moving(rank: live.LiveRank, peer: str) -> str:
     if rank.lock is not None and rank.lock.age is not None:
         return f"Delete {rank.lock.path} if the process that created it has ended; the rank then continues."
     if rank.lock is not None:
-        return remedy(rank.place, rank)
+        return remedy(job, rank)
     return (
         f"Run `distdoctor hang --watch 60`. If {rank.called} is still{line or ' there'}, provide what it waits for, or "
         "end its loop."
@@ -178,11 +186,29 @@ def is_held(rank: live.LiveRank, job: live.LiveJob) -> bool:
         return False
     moved = rank.process.moved
     outside = live.outside_peer(job, rank) or place.why == live.stacks.ZMQ  # a client may have no request
+    outside = outside or (place.why == live.stacks.ZMQ_FULL and live.may_be_taken(job, rank))
     return moved is not None and moved.seconds > 0 and not outside
+
+
+def core_is_held(core: live.LiveRank, job: live.LiveJob) -> bool:
+    """Return whether a process for which an engine's ranks wait does not move, and another core waits for it.
+
+    If none does, it may wait for a request.
+    """
+    if not any(one.waits for one in job.beside):
+        return False
+    return not at_queue(core) and not live.stacks.awaits_request(core.process.main) and is_held(core, job)
+
+
+def at_queue(core: live.LiveRank) -> bool:
+    """Return whether the core of an engine waits for its workers in shared memory."""
+    return core.process.role == "launcher" and live.stacks.awaits_worker(core.process)
 
 
 def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
     """Return whether all ranks are known, none waits for ``held``, and these wait for orders, as idle workers do."""
+    if any(map(job.abandoned, held)) or any(one in job.cores for one in held):
+        return False
     if job.waiting or job.core_waits or len(job.numbers) < (job.world or 0):
         return False
     at_rest = (live.places.CODE, live.places.QUEUE)
@@ -214,7 +240,8 @@ def key_of_nobody(job: live.LiveJob) -> list[live.LiveRank]:
     """Return the ranks that wait for a store key, if all ranks wait, so that none will write it."""
     if len(job.numbers) < (job.world or 0) or len(job.waiting) < len(job.ranks):
         return []
-    return [rank for rank in job.waiting if rank.place.kind == live.places.KEY]
+    asking = [rank for rank in job.waiting if rank.place.kind == live.places.KEY]
+    return [] if any(live.just_asked(rank) for rank in asking) else asking
 
 
 def asleep(held: list[live.LiveRank]) -> Iterator[str]:
@@ -230,7 +257,11 @@ def asked(job: live.LiveJob, held: list[live.LiveRank]) -> Iterator[str]:
     """Yield the processes of their host that ranks wait for an answer from."""
     for rank in held:
         if (core := job.writer_of(rank)) is not None:
-            yield f"{rank.node.name}: {rank.called} waits for a message of pid {core.pid} ({core.title or core.name})"
+            name = core.process.title or core.process.name
+            yield (
+                f"{rank.node.name}: {rank.called} waits for a message of pid {core.process.pid} ({name}), which is "
+                f"{core.place.said()}"
+            )
         if (child := rank.answerer) is not None and rank.place.kind != live.places.KEY:
             yield f"{rank.node.name}: {rank.called} waits for an answer of pid {child.pid} ({child.name or 'no name'})"
 
@@ -255,9 +286,15 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
             yield f"{rank.node.name}: {what} (pid {child.pid}) is{at} {doing}"
 
 
-def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
+def remedy(job: live.LiveJob, rank: live.LiveRank) -> str:
+    place = rank.place
+    if place.kind == live.places.QUEUE and place.why == live.stacks.ZMQ_FULL:
+        return "Restart the engine: the process that takes these messages has ended, or does not take them."
+    if place.kind == live.places.QUEUE and job.abandoned(rank):
+        return "End these ranks and restart the engine: no process is left that could give them orders."
     if place.kind == live.places.QUEUE:
-        pid = rank.process.parent
+        core = job.writer_of(rank)
+        pid = core.process.pid if core is not None else rank.process.parent
         return (
             f"Restart the engine: the process that gives orders (pid {pid}) did not give this one. Confirm with: "
             f"`py-spy dump --pid {pid}`."

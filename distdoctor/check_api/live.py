@@ -9,7 +9,15 @@ from shlex import quote
 from distdoctor.check_api.live_activity import activity_text, not_placed, places_text
 from distdoctor.check_api.text import ranks_text, some_of, together
 from distdoctor.knowledge.live import flight_recorder, places, stacks, waits
-from distdoctor.knowledge.live.awaited import Awaited, awaited, awaits_rank, outside_peer, pipe_peers
+from distdoctor.knowledge.live.awaited import (
+    Awaited,
+    awaited,
+    awaits_rank,
+    just_asked,
+    may_be_taken,
+    outside_peer,
+    pipe_peers,
+)
 from distdoctor.knowledge.live.job import LiveJob, LiveRank
 from distdoctor.knowledge.live.job import live_job as job_of
 from distdoctor.knowledge.live.limits import JoinWait, agents_wait, connect_wait, ranks_wait
@@ -49,8 +57,10 @@ __all__ = [
     "flight_recorder",
     "is_stopped",
     "job_of",
+    "just_asked",
     "looks_for_a_file",
     "master_of",
+    "may_be_taken",
     "nodes_not_joined",
     "not_placed",
     "outside_peer",

@@ -241,7 +241,7 @@ def _facts(found: LocalJob, processes: Sequence[JobProcess], apart: float, notes
 
 
 def _order(one: JobProcess) -> tuple[int, int, int]:
-    roles = ("agent", "launcher", "rank", "loader", "child")
+    roles = ("agent", "launcher", "helper", "rank", "loader", "child")
     return roles.index(one.role), one.rank if one.rank is not None else 1 << 30, one.pid
 
 

@@ -101,18 +101,35 @@ def find(scan: Scan, wanted: int | None = None) -> list[LocalJob]:
     """Return the jobs with processes here; ``wanted`` is a process that belongs to one, whatever it looks like."""
     roles = _roles(scan, wanted)
     found: dict[tuple[str, str], LocalJob] = {}
+    around = {pid for pid, role in roles.items() if role in _AROUND and not scan.candidates[pid].ray}
     for pid, role in roles.items():
         one = scan.candidates[pid]
+        if pid in around:
+            continue
         key = _job_id(one, roles, scan)
         job = found.setdefault((key, one.netns), LocalJob(key, one.netns))
         job.members[pid] = (one, role)
         if role == "agent" and job.options is None:
             job.options = of_agent(one.command, one.variables)
+    for pid in around:
+        _add_around(pid, roles[pid], found.values(), scan)
     _with_children(found.values(), scan)
     alone = not any(job.ranks or job.options for job in found.values())
     for job in found.values():
         job.ray = view_of([one for one, _ in job.members.values()], scan, alone)
     return merged_by_world(joined([job for job in found.values() if job.ranks or job.options or job.ray]))
+
+
+_AROUND: tuple[Role, ...] = ("launcher", "helper")
+"""Roles of processes that belong to the jobs of the ranks which they started, or beside which they were started."""
+
+
+def _add_around(pid: int, role: Role, jobs: Iterable[LocalJob], scan: Scan) -> None:
+    """Add a launcher to the jobs of the ranks below it, and a helper to those of ranks below its parent."""
+    start = pid if role == "launcher" else scan.parents.get(pid, 0)
+    for job in jobs:
+        if any(start in scan.above(rank.pid) for rank in job.ranks):
+            job.members[pid] = (scan.candidates[pid], role)
 
 
 def merged_by_world(jobs: Iterable[LocalJob]) -> list[LocalJob]:
@@ -200,6 +217,8 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
         above = _nearest(scan, pid, roles)
         if one.is_agent and not _is_rank(one):
             roles[pid] = "agent"
+        elif one.serves_an_engine:
+            roles[pid] = "helper"
         elif one.ray and not _is_rank(one):
             roles[pid] = "rank" if is_worker(one) else "launcher"
         elif above is not None and roles[above] in ("rank", "loader", "child") and not _own_rank(one, scan, above):
@@ -216,8 +235,11 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
         elif any(role == "rank" and one.pid in scan.above(pid) for pid, role in roles.items()):
             roles[one.pid] = "launcher"
     # A script that starts another one, which is the rank: both have its variables.
-    for pid in [pid for pid, role in roles.items() if role == "rank" and not scan.candidates[pid].is_distributed]:
-        if any(role == "rank" and pid in scan.above(other) for other, role in roles.items()):
+    # So is an engine's core whose workers are the ranks, even if the cores have a group of their own.
+    for pid in [pid for pid, role in roles.items() if role == "rank"]:
+        one, below = scan.candidates[pid], (other for other, role in roles.items() if role == "rank")
+        may_start_others = not one.is_distributed or (one.title and not one.is_worker)
+        if may_start_others and any(pid in scan.above(other) for other in below):
             roles[pid] = "launcher"
     return {pid: role for pid, role in roles.items() if role != "rank" or not _left_behind(pid, roles, scan)}
 
@@ -280,6 +302,8 @@ def _own_rank(one: JobCandidate, scan: Scan, above: int) -> bool:
 
     Rank 0 may start the others itself and give them only a local rank (Lightning's SubprocessScriptLauncher).
     """
+    if one.is_worker:
+        return True
     for name in (RANK.variables[0], LOCAL_RANK.variables[0] if one.is_distributed else ""):
         if name and one.variables.get(name) != scan.candidates[above].variables.get(name):
             return True
@@ -350,6 +374,11 @@ DISTRIBUTED = ("pt_tcpstore", "gloo_tcp_loop", "pt_gloo_runloop", "pt_nccl")
 _AGENTS = ("run", "launch")
 _TITLE = re.compile(r"[\w.-]{1,40}::[\w.:()=-]{1,80}")
 """Titles of vLLM's processes (``VLLM::EngineCore_DP0``; the first part can be set), SGLang's and Ray's."""
+_WORKER = re.compile(r"::(?:Worker|scheduler|gpu_worker)(?:_|$)")
+"""Part of the titles of an engine's ranks: vLLM's (v1/executor/multiproc_executor.py in 0.11) and SGLang's
+(srt/managers/scheduler.py, multimodal_gen in 0.5)."""
+_HELPER = re.compile(r"::(?:APIServer|DPCoordinator|tokenizer|detokenizer|data_parallel_controller|http_server|router)")
+"""The same for the processes that serve the ranks of an engine, and are none."""
 DATA_WORKER = "pt_data_worker"
 _LIBRARY = re.compile(r"^\S+ \S*x\S* .*?(/\S.*/lib/libtorch_cpu\.so)$", re.MULTILINE)
 _VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")
@@ -396,6 +425,16 @@ class JobCandidate:
         """Return the title that an engine gave it; empty for a plain command line."""
         found = _TITLE.match(self.command[0]) if self.command else None
         return found[0] if found else ""
+
+    @property
+    def is_worker(self) -> bool:
+        """Return whether its title is that of an engine's rank."""
+        return _WORKER.search(self.title) is not None
+
+    @property
+    def serves_an_engine(self) -> bool:
+        """Return whether its title is that of a process beside an engine's ranks."""
+        return _HELPER.search(self.title) is not None and not self.is_distributed
 
     @property
     def user(self) -> str:

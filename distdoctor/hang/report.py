@@ -260,6 +260,8 @@ def _idle_activity(lost: Sequence[LiveRank], job: LiveJob) -> str:
         return "it waits for another process (for a lock or a message); which one is unknown"
     if all(rank.process.main is not None and rank.process.main.other_ends for rank in lost):
         return "it waits at a pipe whose other end another process of the job holds"
+    if job.cores:
+        return f"{places_of(job.cores)}; whether it has a request is unknown"
     return "it makes no progress there; the cause is unknown"
 
 
@@ -293,6 +295,8 @@ def _rests(lost: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[s
         return _pauses(lost)
     if job.without_requests:
         return "waits", "pass", ["the engine has no request: each worker waits for an order, and so does its core"]
+    if job.cores and all(rank.place.kind == places.QUEUE for rank in lost) and all(one.works for one in job.cores):
+        return "moves", "pass", [f"each worker waits for an order; {places_of(job.cores)}, and makes progress"]
     return None
 
 

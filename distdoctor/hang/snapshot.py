@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from distdoctor.hang import blocked_on, jobs, proc, stacks
+from distdoctor.hang import blocked_on, jobs, peers, proc, stacks
 from distdoctor.hang.blocked_on import EVENTS, sleep_left
 from distdoctor.hang.jobs import DISTRIBUTED, JobCandidate, LocalJob, Scan, of_agent
 from distdoctor.hang.proc import FUTEX, SLEEP, WITH_FILE, SocketTables, name_of, poll_limit, restarted
@@ -349,6 +349,7 @@ def take_two(found: LocalJob, scan: Scan, apart: float, wanted: str, meanwhile: 
     if gone:
         notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
     processes = blocked_on.with_answerers(blocked_on.with_pipe_peers(processes), tables)
+    processes = peers.with_peers(processes, found.netns)
     return Snapshot(tuple(processes), seconds, tables, tuple(notes))
 
 

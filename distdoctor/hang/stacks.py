@@ -43,8 +43,9 @@ MOST_FRAMES = 60
 _C10D = "torch/distributed/distributed_c10d.py"
 _FILELOCK = ("filelock/_api.py", "filelock/_core/_acquire.py")
 """Files of filelock that wait for a lock: up to 3.x, and from 4.0 on."""
-_AWAITED = r"<(?:\w+\.)*(Work|R?[Ll]ock|(?:File|Hash|Prefix|TCP)Store) at "
-"""Text of py-spy for a variable that can be waited for; other libraries have classes for stores, too."""
+_AWAITED = r"<(?:\w+\.)*(Work|R?[Ll]ock|(?:File|Hash|Prefix)Store) at "
+"""Text of py-spy for a variable that can be waited for; other libraries have classes for stores, too. A client of a
+TCPStore waits at its socket, and is seen there."""
 _MOST_BYTES = 4 << 20
 Stack = dict[int, tuple[Frame, ...]]
 """Frames by thread id, the innermost first."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distdoctor.knowledge.live import places, stacks, waits
-from distdoctor.knowledge.live.job import LiveJob, LiveRank
+from distdoctor.knowledge.live.job import PAUSE, LiveJob, LiveRank
 from distdoctor.knowledge.live.stacks import in_flight, is_futex, is_stopped, polls, sleeps
 from distdoctor.model.facts import JobProcess, JobThread
 
@@ -41,6 +41,8 @@ def awaited(job: LiveJob) -> Awaited | None:
         return Awaited(tuple(called), tuple(callers), sure=True) if callers and called else None
     if not apart or any(rank.place.kind not in _ELSEWHERE or may_wait_too(rank) for rank in apart):
         return None
+    if any(rank.place.kind == places.QUEUE and rank.works for rank in apart):
+        return None  # an engine's rank that looks for a request between its steps
     if all(rank.may_spin for rank in apart):
         return None  # a wait for a GPU, and for a collective of NCCL, looks the same
     starts = job.young and all(rank.place.kind == places.STARTING for rank in apart)
@@ -99,6 +101,21 @@ def awaits_rank(rank: LiveRank) -> bool:
     lock = not main.frames and main.call == "futex"
     unseen = lock or main.waits_in in OPENING or (main.reads.startswith("socket:") and " to " not in main.reads)
     return rank.place.kind == places.CODE and (unseen or stacks.awaits_process(main))
+
+
+def may_be_taken(job: LiveJob, rank: LiveRank) -> bool:
+    """Return whether a process that works, or that is unknown here, may take the message that a rank waits to send."""
+    takers = job.takers_of(rank)
+    ends = [peer for peer in rank.process.peers or () if peer.sockets]
+    ports = {s.local_port for one in job.ranks for s in one.process.sockets or ()} | job.master_ports
+    by_tcp = any(s.state == "ESTABLISHED" and s.remote_port not in ports for s in rank.process.sockets or ())
+    return rank.process.peers is None or by_tcp or len(ends) > len(takers) or any(one.works for one in takers)
+
+
+def just_asked(rank: LiveRank) -> bool:
+    """Return whether it waits for so short a time that an answer may be on its way."""
+    idle = rank.process.idle
+    return idle is not None and idle < PAUSE and not polls(rank.process)
 
 
 def pipe_peers(rank: LiveRank) -> tuple[int, ...]:

@@ -52,27 +52,59 @@ class LiveJob:
         ranks = {one.process.pid for one in self.ranks if one.node is rank.node}
         return asks is not None and asks.pid not in ranks and asks.busy >= BUSY
 
-    def writer_of(self, rank: LiveRank) -> JobProcess | None:
-        """Return the process that gives orders to an engine's worker that waits for one; None if it is not here."""
+    def writer_of(self, rank: LiveRank) -> LiveRank | None:
+        """Return the process that gives orders to an engine's worker that waits for one; None if it is not here.
+
+        It has the memory of the queue mapped; if that is unknown, it is the process that started the worker.
+        """
         if rank.place.kind != places.QUEUE:
             return None
-        here = (one for node, job in self.facts if node is rank.node for one in job.processes)
-        return next((one for one in here if one.pid == rank.process.parent), None)
+        peers = rank.process.peers
+        known = peers is not None and rank.place.why == stacks.SHARED
+        pids = {peer.pid for peer in peers or () if peer.memory} if known else {rank.process.parent}
+        here = [one for one in self.beside if one.node is rank.node and one.process.pid in pids]
+        return min(here, key=lambda one: one.process.pid != rank.process.parent, default=None)
+
+    @cached_property
+    def beside(self) -> tuple[LiveRank, ...]:
+        """Return the processes that start ranks or serve them, each with its place."""
+        found = ((n, job, one) for n, job in self.facts for one in job.processes if one.role in ("launcher", "helper"))
+        return tuple(LiveRank(node, one, None, place_of(one, (), ports_of(job))) for node, job, one in found)
+
+    @cached_property
+    def cores(self) -> tuple[LiveRank, ...]:
+        """Return the processes beside the ranks for which ranks at queues wait: for an order, or to take a message."""
+        found = [one for rank in self.ranks if rank.place.why == stacks.SHARED and (one := self.writer_of(rank))]
+        return tuple(dict.fromkeys((*found, *(one for rank in self.ranks for one in self.takers_of(rank)))))
+
+    def takers_of(self, rank: LiveRank) -> list[LiveRank]:
+        """Return the processes beside the ranks that may take the message which a rank waits to send."""
+        ends = {peer.pid for peer in rank.process.peers or () if peer.sockets}
+        sends = rank.place.why == stacks.ZMQ_FULL
+        return [one for one in self.beside if sends and one.node is rank.node and one.process.pid in ends]
+
+    def abandoned(self, rank: LiveRank) -> bool:
+        """Return whether no order can come to a worker: all processes with the queue's memory only read from it."""
+        readers = {one.process.pid for one in self.ranks if one.node is rank.node and one.place.why == stacks.SHARED}
+        peers = rank.process.peers
+        if (
+            rank.place.why != stacks.SHARED
+            or peers is None
+            or any(r.process.pid == rank.process.parent for r in self.beside)
+        ):
+            return False
+        return readers.issuperset(peer.pid for peer in peers if peer.memory)
 
     @property
     def without_requests(self) -> bool:
         """Return whether all workers of an engine wait for an order of a process that waits for a request."""
         cores = [self.writer_of(rank) for rank in self.ranks]
-        return bool(cores) and all(core is not None and stacks.awaits_request(core.main) for core in cores)
+        return bool(cores) and all(core is not None and stacks.awaits_request(core.process.main) for core in cores)
 
     @property
     def core_waits(self) -> bool:
-        """Return whether a process that gives orders to workers waits for their answers in shared memory."""
-        return any(
-            one.role == "launcher" and stacks.awaited_queue(one.main) == stacks.SHARED
-            for _, job in self.facts
-            for one in job.processes
-        )
+        """Return whether a process that gives orders to workers waits for them: for an answer, or for space."""
+        return any(stacks.awaits_worker(one.process) for one in self.beside if one.process.role == "launcher")
 
     @property
     def agents_meet(self) -> bool:
@@ -355,8 +387,13 @@ class LiveRank:
     def works(self) -> bool:
         """Return whether it, or a process below it, was active."""
         if self.place.kind == places.QUEUE:  # it asks again and again for a message, if without a pause
-            return stacks.gets_about(self.process)
+            return stacks.gets_about(self.process) or self.exchanges
         return stacks.works(self.process) or any(stacks.works(one) for one in self.below)
+
+    @property
+    def exchanges(self) -> bool:
+        """Return whether it sent something to its peers between the looks, so that it was in a collective."""
+        return self.process.moved is not None and self.process.moved.exchanged > 0
 
     @property
     def waits(self) -> bool:

@@ -20,9 +20,11 @@ _RPC, _CALLED = "torch/distributed/rpc/", "torch/distributed/rpc/internal.py"
 _SHARED = ("multiprocessing/synchronize.py", "multiprocessing/connection.py")
 
 
-_QUEUE, _READS = "shm_broadcast.py", ("acquire_read", "dequeue", "recv")
-SHARED, ZMQ = "shared-memory queue", "ZMQ socket"
-_INNER = 4
+_QUEUE = "shm_broadcast.py"
+SHARED, FULL = "shared-memory queue", "shared-memory queue, which is full"
+ZMQ, ZMQ_FULL = "ZMQ socket", "ZMQ socket, to send"
+_BY_CALL = {"acquire_read": SHARED, "acquire_write": FULL}
+_INNER = 5
 """Innermost frames of a wait in a queue."""
 
 
@@ -95,14 +97,23 @@ def work_of(frames: tuple[Frame, ...]) -> str:
 
 
 def awaited_queue(thread: JobThread | None) -> str:
-    """Return the kind of queue in which the thread waits for a message: vLLM's in shared memory, or ZMQ; else empty.
+    """Return the queue at which the thread waits: vLLM's in shared memory, or ZMQ's; else empty.
 
-    vLLM's reader asks again and again with a busy processor (vllm/distributed/device_communicators/shm_broadcast.py).
+    vLLM's reader and its writer ask again and again with a busy processor; a reader waits at a ZMQ socket once that has
+    lasted (vllm/distributed/device_communicators/shm_broadcast.py in 0.11 and later).
     """
     inner = thread.frames[:_INNER] if thread is not None else ()
-    if any(frame.file.endswith(_QUEUE) and frame.function.rpartition(".")[2] in _READS for frame in inner):
-        return SHARED
-    return ZMQ if any(frame.file.startswith("zmq/") or "/zmq/" in frame.file for frame in inner) else ""
+    calls = [frame.function.rpartition(".")[2] for frame in inner if frame.file.endswith(_QUEUE)]
+    if kind := next((_BY_CALL[call] for call in calls if call in _BY_CALL), ""):
+        return kind
+    if zmq := [frame for frame in inner if frame.file.startswith("zmq/") or "/zmq/" in frame.file]:
+        return ZMQ_FULL if any(".send" in f".{frame.function}" for frame in zmq) else ZMQ
+    return SHARED if "dequeue" in calls else FULL if "enqueue" in calls else ""
+
+
+def awaits_worker(one: JobProcess) -> bool:
+    """Return whether a thread of an engine's core waits for its workers in shared memory."""
+    return any(awaited_queue(thread) in (SHARED, FULL) for thread in one.threads)
 
 
 def awaits_request(thread: JobThread | None) -> bool:

@@ -12,9 +12,10 @@ from typing import Literal
 from distdoctor.model.facts.host import BuildLock
 from distdoctor.model.facts.network import Contact
 
-Role = Literal["agent", "launcher", "rank", "loader", "child"]
-"""torchrun's agent; any other starter of ranks (a script that forks or spawns them); a rank; a worker of a DataLoader;
-any other process below one of these."""
+Role = Literal["agent", "launcher", "helper", "rank", "loader", "child"]
+"""torchrun's agent; any other starter of ranks (a script that forks or spawns them, the core of an engine); a process
+that serves an engine's ranks, such as its detokenizer; a rank; a worker of a DataLoader; any other process below one of
+these."""
 
 SERVES = "connections to port "
 """Start of :attr:`JobThread.reads` for a thread that waits until somebody connects to a TCP port."""
@@ -92,6 +93,19 @@ class Answerer:
     busy: float = 0.0
     """Share of a processor that it and the processes below it used, or waited for, while watched: 1.0 is a whole
     one."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Process of this host that shares memory with another, or has the other end of its Unix sockets."""
+
+    pid: int
+    name: str
+    """Title that an engine gave it, else its name."""
+    memory: int = 0
+    """Number of pieces of memory that both have mapped as shared."""
+    sockets: int = 0
+    """Number of connected Unix sockets between them."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +217,9 @@ class JobProcess:
     """Control group with which it is frozen, as a paused container; empty if it is not."""
     title: str = ""
     """Title that an engine gave it, such as ``VLLM::Worker_TP1``; empty for a plain command line."""
+    peers: tuple[Peer, ...] | None = None
+    """Processes that may answer it through shared memory or Unix sockets; None unless it waits at a queue, or if
+    unreadable."""
 
     @property
     def main(self) -> JobThread | None:
