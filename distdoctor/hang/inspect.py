@@ -175,7 +175,11 @@ def _looked_at(found: LocalJob, wanted: Wanted, scan: jobs.Scan, meanwhile: Call
     job = replace(job, servers=servers, ras=ras)
     builders = {str(one.pid): one.variables for one in found.ranks}
     found_locks = asyncio.run(files.probe_build_locks(builders))
+    ports = view.served_ports(found)
+    further = view.further_stores(found, views, ports)
+    views = tuple(replace(one, served_by=ports.get(one.port)) for one in views)
     strangers = _strangers(views, processes, look.tables.listening(processes[0].pid)) if processes else ()
+    job = replace(job, further_stores=further)
     return replace(job, stores=views, locks=found_locks or (), ended=_ended(found, scan), strangers=strangers)
 
 

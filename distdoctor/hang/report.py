@@ -109,6 +109,7 @@ def _details(job: LiveJob, state: str) -> dict[str, Any]:
         "groups": [*_groups(job)],
         "processes": [*_processes(job)],
         "stores": [*_stores(job)],
+        "process_groups": [*_process_groups(job)],
     }
 
 
@@ -150,6 +151,7 @@ def _processes(job: LiveJob) -> Iterator[dict[str, Any]]:
                 "pid": one.pid,
                 "parent": one.parent,
                 "role": one.role,
+                "title": one.title,
                 "rank": rank.number if rank else None,
                 "place": rank.place.said() if rank else "",
                 "state": one.state,
@@ -167,15 +169,51 @@ def _processes(job: LiveJob) -> Iterator[dict[str, Any]]:
 
 
 def _stores(job: LiveJob) -> Iterator[dict[str, Any]]:
-    for view in job.stores:
+    for view in (*job.stores, *job.further_stores):
         yield {
             "host": view.host,
             "port": view.port,
+            "served_by": view.served_by,
             "state": view.state,
             "joined": list(view.joined),
             "missing": list(view.missing),
             "problems": list(view.problems),
         }
+
+
+def _process_groups(job: LiveJob) -> Iterator[dict[str, Any]]:
+    """Yield the groups in the stores, with the process that listens at each member's address, if it is here."""
+    here = {
+        (node.identity.hostname, socket.local, socket.local_port): (node.name, one)
+        for node, facts in job.facts
+        for one in facts.processes
+        for socket in one.sockets or ()
+        if socket.state == "LISTEN"
+    }
+    ranks = {(rank.node.name, rank.process.pid): rank.number for rank in job.ranks}
+    for view in (*job.stores, *job.further_stores):
+        for group in (*view.groups, *view.private_groups):
+            members = [
+                (one, *here.get((one.host, one.address, one.port or 0), ("", None))) for one in group.members[:MOST]
+            ]
+            yield {
+                "store": f"{view.host}:{view.port}",
+                "name": group.path,
+                "device": group.device,
+                "size": group.world,
+                "joined": list(group.joined),
+                "communicators": group.communicators,
+                "members": [
+                    {
+                        "group_rank": one.rank,
+                        "rank": ranks.get((node, process.pid)) if process is not None else None,
+                        "host": one.host,
+                        "pid": process.pid if process is not None else None,
+                        "title": process.title if process is not None else "",
+                    }
+                    for one, node, process in members
+                ],
+            }
 
 
 # State of a job in a word, the verdict, and notes.

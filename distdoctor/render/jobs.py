@@ -104,6 +104,7 @@ def write_job_table(page: Page, report: Report, verbose: int) -> None:
     if len(shown) < len(rows):
         page.line((f"  and {count(len(rows) - len(shown), 'row')} more: -v", "dim"))
     if verbose:
+        _write_groups(page, report.details["job"])
         _write_stacks(page, report.details["job"])
 
 
@@ -113,6 +114,34 @@ def job_row(group: dict[str, Any]) -> tuple[str, str, str]:
     who = ranks(numbers) if numbers else f"pid {' '.join(map(str, pids[:6]))}"
     moves = "" if group.get("moves") is None else "makes progress" if group["moves"] else "makes no progress"
     return who, fold(group.get("nodes") or ["?"]), f"{clean(group.get('place') or '')}{f'; {moves}' if moves else ''}"
+
+
+def _write_groups(page: Page, job: dict[str, Any]) -> None:
+    """Write each store with the process that serves it, and the groups in it with their members."""
+    titles = {one.get("pid"): clean(one.get("title") or one.get("role") or "") for one in job.get("processes") or ()}
+    for store in job.get("stores") or ():
+        place, pid = f"{clean(store.get('host') or '')}:{store.get('port')}", store.get("served_by")
+        by = f", served by pid {pid} ({titles.get(pid, '')})" if pid is not None else ""
+        page.blank()
+        page.line((f"store {place}{by}", "dim"))
+        for group in job.get("process_groups") or ():
+            if clean(group.get("store") or "") == place:
+                page.line((f"    {_group_text(group)}", "dim"))
+
+
+def _group_text(group: dict[str, Any]) -> str:
+    members = group.get("members") or []
+    numbers = [one["rank"] for one in members if one.get("rank") is not None]
+    others = [f"pid {one['pid']} ({clean(one.get('title') or '')})" for one in members
+              if one.get("rank") is None and one.get("pid") is not None]  # fmt: skip
+    away = len(members) - len(numbers) - len(others)
+    parts = [ranks(numbers) if numbers else "", *others[:8], f"{away} elsewhere" if away else ""]
+    size = f", {count(group['size'], 'member')}" if group.get("size") else ""
+    made = f", {count(group['communicators'], 'NCCL communicator')}" if group.get("communicators") else ""
+    who = ", ".join(filter(None, parts))
+    return f"group {clean(group.get('name') or '')} ({clean(group.get('device') or '')}{size}{made})" + (
+        f": {who}" if who else ""
+    )
 
 
 def _write_stacks(page: Page, job: dict[str, Any]) -> None:

@@ -144,7 +144,8 @@ class StoreReading:
     async def _addresses(self, store: ReadOnlyStore) -> None:
         """Read the addresses that ranks wrote, the default group's first; of the largest jobs only a part."""
         budget = _MAX_BLOBS
-        for group in sorted(self._keys.groups.values(), key=lambda one: (one.path.count("//"), one.path)):
+        groups = sorted(self._keys.groups.values(), key=lambda one: (one.path.count("//"), one.path))
+        for group in (*groups, *self._keys.private.values()):
             wanted = [(rank, key) for rank, key in sorted(group.addresses.items()) if key not in self._members]
             wanted, size = wanted[:MAX_TOLD], 256
             hosts = await store.values([key for _, key in sorted(group.hosts.items())[:MAX_TOLD]], _SMALL)
@@ -165,13 +166,14 @@ class StoreReading:
         keys, values = self._keys, self._values
         agents = self._agents()
         hosted_by = self.found.hosted_by or ("agent" if agents and not self._rendezvous else "")
-        groups = (self._group(group) for group in keys.groups.values())
+        groups, private = (map(self._group, table.values()) for table in (keys.groups, keys.private))
         return replace(
             self.found,
             clients=parse_counter(values.get(CLIENTS, b"")),
             agents=agents,
             hosted_by=hosted_by,
             groups=tuple(group for group in groups if group.joined or group.communicators or group.timed_out),
+            private_groups=tuple(one for one in private if any(member.address for member in one.members)),
             rendezvous=tuple(self._rendezvous),
             barriers={
                 fit(name): number
@@ -253,6 +255,10 @@ _GROUP = re.compile(
     r"/(?:/worker/attempt_(?P<attempt>\d{1,6})/)?(?P<path>\S{1,300}?)//(?P<device>[a-z]\w{0,20})//(?P<rest>[^/]{1,40})"
     r"(?:/(?P<rank>(?:rank_)?\d{1,8}))?"
 )
+_PRIVATE = re.compile(r"/(?P<path>\S{1,300})/\d{1,4}/(?P<rank>\d{1,6})")
+"""Key of a ``ProcessGroupGloo`` of the program's own: ``<its prefix>/<number>/<rank>``, as vLLM's among its cores
+(distributed/utils.py: ``stateless_init_torch_distributed_process_group``)."""
+_MOST_PRIVATE = 64
 _AGENT = re.compile(r"/(?P<run>.{1,255})/torchelastic/(?P<what>role_info|assigned_ranks)/?(?P<node>\d{1,7})", re.DOTALL)
 _MASTER = re.compile(r"/torch\.rendezvous\.(?P<run>.{1,255})\.(?P<round>\d{1,9})/MASTER_(?:ADDR|PORT)", re.DOTALL)
 _BARRIER = re.compile(r"/.{0,300}store_based_barrier_key:(?P<group>[^:]{1,100})", re.DOTALL)
@@ -282,6 +288,8 @@ class StoreKeys:
 
     clients: bool = False
     groups: dict[tuple[str, str, int | None], GroupKeys] = field(default_factory=dict)
+    private: dict[str, GroupKeys] = field(default_factory=dict)
+    """Prefix -> a possible group of the program's own."""
     roles: dict[str, dict[int, bytes]] = field(default_factory=dict)
     """Prefix -> node -> the key of the agent's own role."""
     shares: dict[str, dict[int, bytes]] = field(default_factory=dict)
@@ -318,6 +326,11 @@ class StoreKeys:
             self.leaving.append(key)
         elif name.startswith(STATE) and "/" not in name[1:]:
             self.states[name.removeprefix(STATE)] = key
+        elif (match := _PRIVATE.fullmatch(name)) and (
+            match["path"] in self.private or len(self.private) < _MOST_PRIVATE
+        ):
+            group = self.private.setdefault(match["path"], GroupKeys(match["path"], "cpu"))
+            group.addresses[int(match["rank"])] = key
 
     def _add_group(self, key: bytes, match: re.Match[str]) -> None:
         attempt = int(match["attempt"]) if match["attempt"] else None

@@ -11,7 +11,7 @@ import asyncio
 import os
 import platform
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Literal, TypedDict
@@ -198,6 +198,36 @@ def ask_stores(found: LocalJob, given: str | None) -> tuple[tuple[StoreView, ...
     if by_sockets is not None and by_sockets[1] != place[1] and found.serves():  # the job's own code made another
         views = (*views, *ask_one(*by_sockets))
     return tuple(map(_unreachable, views)), []
+
+
+MOST_FURTHER, FURTHER_SECONDS = 8, 0.5
+"""Most further stores that are read, and seconds for each: all are on this host."""
+
+
+def served_ports(found: LocalJob) -> dict[int, int]:
+    """Return the ports of the stores that processes of the job serve -> those processes.
+
+    The store's thread waits at the port, so none is connected to find it.
+    """
+    tables, ports = proc.SocketTables(), dict[int, int]()
+    for pid, (_, role) in found.members.items():
+        for tid, name in proc.thread_names(pid).items() if role != "child" else ():
+            call = proc.blocked_call(pid, tid) if name.startswith(proc.STORE) else ()
+            if call and (port := proc.port_served(pid, call, tables)):
+                ports.setdefault(port, pid)
+    return ports
+
+
+def further_stores(found: LocalJob, views: Collection[StoreView], ports: Mapping[int, int]) -> tuple[StoreView, ...]:
+    """Return the content of the stores at these ports of this host that are not among ``views``."""
+    asked = {view.port for view in views}
+    wanted = [port for port in sorted(ports) if port not in asked][:MOST_FURTHER]
+    try:
+        with namespaces.of(found.members, found.netns):
+            read = [read_view("localhost", port, timeout=FURTHER_SECONDS) for port in wanted]
+    except OSError:
+        return ()
+    return tuple(replace(view, served_by=ports[view.port]) for view in read)
 
 
 def patience() -> float:

@@ -41,6 +41,11 @@ class LiveJob:
     """Forks that ranks left when they ended: they keep the connections open, so that no peer notices."""
 
     @property
+    def further_stores(self) -> tuple[StoreView, ...]:
+        """Return the other stores that its processes serve."""
+        return tuple(view for _, job in self.facts for view in job.further_stores)
+
+    @property
     def agents(self) -> Iterator[tuple[Node, JobProcess]]:
         """Return torchrun's agents on these nodes."""
         return ((node, one) for node, job in self.facts for one in job.processes if one.role == "agent")

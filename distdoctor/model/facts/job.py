@@ -258,6 +258,8 @@ class JobFacts:
     processes: tuple[JobProcess, ...] = ()
     stores: tuple[StoreView, ...] = ()
     """Content of the stores of the job: the one at which its agents join first, if there are two."""
+    further_stores: tuple[StoreView, ...] = ()
+    """Content of the other stores that its processes serve on this host."""
     servers: tuple[WorkerServer, ...] = ()
     """Answers of the servers of torch.distributed.debug, if the job has them."""
     ras: RasView | None = None
@@ -500,6 +502,10 @@ class StoreView:
     agents: tuple[AgentView, ...] = ()
     """torchrun's agents, as they assign the ranks in this store."""
     groups: tuple[GroupView, ...] = ()
+    private_groups: tuple[GroupView, ...] = ()
+    """Groups that the program made on a store itself, by their prefixes."""
+    served_by: int | None = None
+    """Process of the job on this host that serves it; None if none does, or unknown."""
     rendezvous: tuple[RendezvousView, ...] = ()
     barriers: dict[str, int] = field(default_factory=dict)
     """Barriers over the store: group -> number of arrived ranks."""
