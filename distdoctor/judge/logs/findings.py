@@ -244,9 +244,11 @@ def _summary(match: Match, title: str) -> str:
 def _speaker_text(match: Match) -> str:
     """Return the rank of a match, its local rank, or the process that failed; empty if none is known.
 
-    The process number in the prefix of a host's log may be that of the launcher that wrote the line.
+    The process number in the prefix of a host's log may be that of the launcher that wrote the line; beside an address
+    it is a Ray task's own.
     """
-    crashed = match.who.pid if "inside" in match.values or match.exception else None
+    by_ray = bool(match.exception) and re.fullmatch(r"[\d.]+", match.who.host or "") is not None
+    crashed = match.who.pid if "inside" in match.values or by_ray else None
     for name, number in (("rank", match.who.rank), ("local rank", match.who.local_rank), ("process", crashed)):
         if number is not None:
             return f"{name} {number}"
