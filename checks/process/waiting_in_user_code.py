@@ -3,7 +3,8 @@
 What you see
 ------------
 A job that hangs: most ranks are in a collective, or in init_process_group(), and one is in other code.
-FAIL: it does not move. It reads a silent file or pipe, or waits for a lock, a child process or a data loader.
+FAIL: it does not move. It reads a silent file or pipe, or waits for a lock, a child process or a data loader. In an
+inference engine, its worker waits at a queue (shared memory, ZMQ) for a process that has ended or does not answer.
 WARN: it moves while the others wait. It polls (for a file, a FileLock, an extension build), computes, or waits for a
 server that may still answer.
 
@@ -26,7 +27,7 @@ When it is harmless
 -------------------
 As a warning, if the rank is known to take long (an evaluation, a download, a compilation). Look again after a minute:
 a rank at the same line is the problem. Ranks that all wait for orders while none waits for another may be idle;
-distdoctor does not report them.
+distdoctor does not report them, nor an engine whose core waits for requests.
 
 See also
 --------
@@ -262,6 +263,8 @@ def asked(job: live.LiveJob, held: list[live.LiveRank]) -> Iterator[str]:
                 f"{rank.node.name}: {rank.called} waits for a message of pid {core.process.pid} ({name}), which is "
                 f"{core.place.said()}"
             )
+        elif rank.place.why == live.stacks.ZMQ_FULL and not any(peer.sockets for peer in rank.process.peers or ()):
+            yield f"{rank.node.name}: no process has the other end of a Unix socket of {rank.called}"
         if (child := rank.answerer) is not None and rank.place.kind != live.places.KEY:
             yield f"{rank.node.name}: {rank.called} waits for an answer of pid {child.pid} ({child.name or 'no name'})"
 
@@ -289,7 +292,10 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
 def remedy(job: live.LiveJob, rank: live.LiveRank) -> str:
     place = rank.place
     if place.kind == live.places.QUEUE and place.why == live.stacks.ZMQ_FULL:
-        return "Restart the engine: the process that takes these messages has ended, or does not take them."
+        return (
+            "Restart the engine: the process that took these messages has ended or takes none. Confirm with: "
+            f"`ss -xp | grep pid={rank.process.pid}`."
+        )
     if place.kind == live.places.QUEUE and job.abandoned(rank):
         return "End these ranks and restart the engine: no process is left that could give them orders."
     if place.kind == live.places.QUEUE:

@@ -62,7 +62,7 @@ class LiveJob:
 
         It has the memory of the queue mapped; if that is unknown, it is the process that started the worker.
         """
-        if rank.place.kind != places.QUEUE:
+        if rank.place.kind != places.QUEUE or rank.place.why == stacks.ZMQ_FULL:
             return None
         peers = rank.process.peers
         known = peers is not None and rank.place.why == stacks.SHARED

@@ -21,8 +21,8 @@ _SHARED = ("multiprocessing/synchronize.py", "multiprocessing/connection.py")
 
 
 _QUEUE = "shm_broadcast.py"
-SHARED, FULL = "shared-memory queue", "shared-memory queue, which is full"
-ZMQ, ZMQ_FULL = "ZMQ socket", "ZMQ socket, to send"
+SHARED, FULL = "shared memory without a message", "shared memory without space"
+ZMQ, ZMQ_FULL = "ZMQ socket without a message", "ZMQ socket that takes no more"
 _BY_CALL = {"acquire_read": SHARED, "acquire_write": FULL}
 _INNER = 5
 """Innermost frames of a wait in a queue."""
