@@ -14,7 +14,7 @@ The rank, or another process on the same GPU, needs more memory than the GPU has
 Fix
 ---
 Reduce the batch size, or enable activation checkpointing or sharding (FSDP). If another process holds the GPU's
-memory, end it: `kill 4711`.
+memory, end it; `nvidia-smi` shows its number.
 
 Confirm with
 ------------
@@ -43,6 +43,10 @@ LOG = (
         r"(?:CUDA|HIP|NPU|XPU|GPU|cudaMalloc|ROCm)\b.{0,60}out of memory|[Cc]uda failure.{0,12}out of memory"
         r"|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|error: out of memory",
         unless="[Ee]nsure|may |might |avoid|retry|to prevent|if you|reduce|consider",
+    ),
+    Line(  # of torch's allocators: their own advice follows
+        "Tried to allocate",
+        r"(?:CUDA|HIP|NPU|XPU|GPU|MPS backend) out of memory(?: \([^()]{1,200}\))?\. Tried to allocate",
     ),
     Line(
         ("OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY", "RESULT_ERROR_OUT_OF_DEVICE_MEMORY"),

@@ -27,7 +27,7 @@ FIRST = 50
 ONLY_A_TEST = "a test says only that it failed"
 ABOUT, ABOVE = 200, 60
 """Exceptions and causes per log for which a time is searched, and lines above each that are searched."""
-LAST = 3
+LAST = 20
 """Last lines in which the last time is searched."""
 UNTIMED = 200
 """Lines before a line without a time in which its time is searched."""

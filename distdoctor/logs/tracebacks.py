@@ -56,7 +56,8 @@ _QUOTED = re.compile(
     r"(?P<type>[A-Za-z_][\w.]{0,160}(?:Error|Exception)): (?P<text>[^\"]{0,400})"
 )
 """Quoted exception in torchelastic's error files, SageMaker and benchmark harnesses."""
-_FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (?P<name>[\w.<>]{1,120})')
+_FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<name>[\w.<>]{1,120})|\s*$)')
+"""Frame; that of a line which Python cannot parse names no function."""
 _RICH = re.compile(r"(?P<file>[\w./-]{2,300}\.py):(?P<line>\d{1,7}) in (?P<name>[\w.<>]{1,120})")
 _SOURCE = re.compile(
     r"\s*(?:[│❱>] ?\s*)*(?:\d{1,6} │.*|File \"[^\"]{1,400}\", line \d.*"
@@ -181,12 +182,12 @@ def before(block: bytes, start: int) -> Before:
     outermost, own, direct, caught, whole = "", "", False, False, False
     for line, raw in zip(reversed(lines), reversed(raws), strict=True):
         match = _FRAME.search(line) or _RICH.search(line)
-        if match and not frame:
-            frame = f"{match['file']}:{match['line']} in {match['name']}"
+        place = f"{match['file']}:{match['line']} in {match['name'] or '<module>'}" if match else ""
+        frame = frame or place
         if match and not own and not _OTHERS.search(f"{match['file']} in {match['name']}"):
-            own = f"{match['file']}:{match['line']} in {match['name']}"
+            own = place
         if match and not traced:
-            outermost = match["name"]
+            outermost = match["name"] or ""
         if HEAD in line:
             traced = True
             if line.startswith(

@@ -134,7 +134,7 @@ JOB_FINISHED = "Job finished at Fri Jan  2 10:00:00 UTC 2026\n"
         ("job.sh: line 20: echo: write error: No space left on device", "fail"),
         ("Job 'raysubmit_x' failed", "incomplete"),
         ("ERROR: cannot read /data/config.yaml", "warn"),
-        ("FATAL: loss is nan at step 20, stopping", "warn"),
+        ("FATAL: loss is nan at step 20, stopping", "incomplete"),
         ("2026-01-02 10:00:00,000 ERROR __main__: giving up", "warn"),
     ],
 )
@@ -237,3 +237,17 @@ def test_bars_of_several_epochs_are_steps(tmp_path: Path) -> None:
     bars = "".join(f"Epoch {number}: 100%|####| 200/200 [00:30<00:00,  6.61it/s]\n" for number in range(3))
     error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 12.00 GiB.\n"
     assert judged(tmp_path, f"{error}{bars}`Trainer.fit` stopped: `max_epochs=3` reached.\n").verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"),
+    [
+        ("FATAL: engine stalled for 30 s", "incomplete"),
+        ("2026-01-01 10:00:00,123 - CRITICAL - no memory pool", "incomplete"),
+        ("F0801 12:00:00.000000 123 engine.cc:12] Check failed: queue.size() > 0", "incomplete"),
+        ("ERROR   MainThread:24 [internal_api.py:execute():143] 500 response", "warn"),
+        ("critical_batch_size=12 FATAL_ERRORS=0", "warn"),
+    ],
+)
+def test_a_log_that_ends_where_its_program_cannot_go_on(tmp_path: Path, last: str, verdict: str) -> None:
+    assert judged(tmp_path, f"step 1 loss 2.0\n{last}\n").verdict == verdict

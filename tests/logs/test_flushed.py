@@ -57,6 +57,14 @@ def test_a_job_that_works_below_it_has_another_try(tmp_path: Path, above: str, b
     assert found.verdict in ("pass", "warn") and not found.findings
 
 
+@pytest.mark.parametrize(("clock", "verdict"), [("10:00:20", "fail"), ("10:22:00", "warn")])
+def test_what_a_process_had_kept_back_is_written_at_once(tmp_path: Path, clock: str, verdict: str) -> None:
+    """A log of two starts: the second serves minutes after the first has failed."""
+    first = "ERROR 01-02 10:00:00 [core.py:718] ValueError: too big\n" + uncaught("", "RuntimeError: it did not start")
+    text = f"{first}{steps(0, 30)}INFO 01-02 {clock} [loggers.py:1] step 30\n" + steps(31, 34)
+    assert judged_folder(tmp_path, a__log=text).verdict == verdict
+
+
 @pytest.mark.parametrize("who", ["", "[rank0]: "])
 def test_of_a_script_what_it_printed_stands_above(tmp_path: Path, who: str) -> None:
     assert judged_folder(tmp_path, a__log=raised(who, FAILED) + steps(0, 60)).verdict == "warn"

@@ -88,3 +88,10 @@ def test_what_a_test_asserted_says_nothing(tmp_path: Path) -> None:
     assert judged(tmp_path, head + traced("AssertionError")).verdict == "incomplete"
     assert judged(tmp_path, head + traced("AssertionError: 3 is not 4")).verdict == "fail"
     assert judged(tmp_path, traced("AssertionError")).verdict == "fail"
+
+
+def test_a_line_that_python_cannot_parse_has_its_place(tmp_path: Path) -> None:
+    """It stands without a traceback of its own, below another one."""
+    syntax = '  File "/home/u/train.py", line 12\n    def f(:\n          ^\nSyntaxError: invalid syntax\n'
+    (found,) = judged(tmp_path, traced("elastic.multiprocessing.errors.ChildFailedError: ") + syntax).findings
+    assert "at train.py:12 " in found.summary

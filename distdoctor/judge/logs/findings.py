@@ -395,6 +395,10 @@ _NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-
 """Number in a file's name that identifies its rank or host."""
 DONE = "below it stands no more than that the job is done; whether that was survived is not told"
 CAUGHT = "the program caught it, and its other stream and all else tell of no failure; whether it went on is not told"
+_ERROR = re.compile(
+    r"(?:^|[\[|(] ?|[ :-] ?)(?:FATAL|CRITICAL)\b(?! ?[=/\w])|\bCheck failed: |^(?i:fatal)(?: error)?[:!] "
+)
+"""Level at which a program cannot go on, or a failed check of a C++ program (glog)."""
 SERIES = 3
 """Fewest files that differ by such a number before a missing one is reported."""
 
@@ -426,6 +430,7 @@ def no_failure_note(
     # Where the other stream of its process stops in mid-work, the caught error may have ended it.
     over_with = {process(source.name) for source in read_ones if source.done}
     unknown = any(process(one.source) not in over_with for one in raised)
+    unknown = unknown or any(_ERROR.search(one.last) for one in open_ones)
     # The failure may be in a file that could not be read.
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
     if nothing and (others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
@@ -520,6 +525,8 @@ def _end_of(source: LogSource) -> str:
         return f"it ends at line {source.lines}; no line near its end says what the rank was doing"
     if source.done:
         return f"it ends with the end of the job: {source.last}"
+    if _ERROR.search(source.last):
+        return f"it ends at line {source.lines} with an error that no check knows: {source.last}"
     doing = "starting up" if source.starting else "doing"
     return f"it ends at line {source.lines}, last seen {doing}: {source.last}"
 

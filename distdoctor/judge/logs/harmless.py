@@ -32,6 +32,8 @@ FROM_OUTSIDE = ("cancelled", "launcher signalled", "preempted", "sent by launche
 BUFFERED = 400
 """Fewest lines that are more than Python's buffers of two processes hold: it flushes them behind the traceback of
 ``python -m`` (pymain_run_module() in Modules/main.c) and of a multiprocessing child."""
+AT_ONCE = 60.0
+"""Seconds within which a process that ends has written them."""
 LAST_WORDS = 30
 """Most lines of a log behind its program's own report of its end."""
 _FATAL = re.compile(
@@ -125,13 +127,24 @@ def _goes_on(life: Lifeline) -> bool:
     while all ranks leave are no failure of their work.
     """
     source, over = life.source, life.source.finished > life.last
-    flushed = any("uncaught" in match.values and source.lines - last_line(match) < BUFFERED for match in life.events)
-    if not over and (flushed or any("final" in match.values for match in life.events)):
+    if not over and (
+        any(_may_be_flushed(match, life) for match in life.events)
+        or any("final" in match.values for match in life.events)
+    ):
         return False  # the steps below were written before
     if source.progress > life.last:
         return True
     left = source.done and all(match.shows == "symptom" for match in life.events)
     return (over or left) and not life.launcher_ended and not any(_is_death(match, source) for match in life.events)
+
+
+def _may_be_flushed(match: Match, life: Lifeline) -> bool:
+    """Return whether what stands below an uncaught exception may be what its process had buffered: a process that ends
+    writes no more than its buffers hold, and at once."""
+    source, above = life.source, [one.who.time for one in life.events if one.line <= match.line]
+    since = max((time for time in above if time is not None), default=None)
+    later = source.ended is not None and since is not None and source.ended - since > AT_ONCE
+    return "uncaught" in match.values and source.lines - last_line(match) < BUFFERED and not later
 
 
 def _goes_on_in_next(life: Lifeline, later: Iterable[Lifeline]) -> bool:

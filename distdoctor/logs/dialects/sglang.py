@@ -7,9 +7,9 @@ from distdoctor.logs.dialects.dialect import Dialect, Wording
 DIALECT = Dialect(
     prefixes=(("[", r"\[(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?: [A-Z]{2,4}\d{1,4}){0,4}\] "),),
     ends=(
-        # kill_process_tree() follows; newer versions print the second form while they serve
+        # kill_process_tree() follows; older versions write "proces.", newer ones the second form while they serve
         Wording(
-            ("Received sigquit from a child process", "It usually means one child failed"),
+            ("Received sigquit from a child proces", "It usually means one child failed"),
             reason="ends its ranks",
             launcher="sglang",
         ),

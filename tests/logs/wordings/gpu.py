@@ -10,6 +10,16 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
         "capacity of 79.15 GiB of which 1.06 GiB is free.",
     ),
+    (
+        "gpu/out-of-memory",
+        "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 79.15 GiB total capacity) If reserved "
+        "memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.",
+    ),
+    (
+        "gpu/out-of-memory",
+        "RuntimeError: MPS backend out of memory (MPS allocated: 9.05 GB, max allowed: 18.13 GB). Tried to allocate "
+        "256 bytes on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 (may cause system failure).",
+    ),
     ("gpu/out-of-memory", "node:1:2 [3] include/alloc.h:48 NCCL WARN Cuda failure 2 'out of memory'"),
     (
         "gpu/hardware",
