@@ -26,8 +26,8 @@ Confirm with
 When it is harmless
 -------------------
 As a warning, if the rank is known to take long (an evaluation, a download, a compilation). Look again after a minute:
-a rank at the same line is the problem. Ranks that all wait for orders while none waits for another may be idle;
-distdoctor does not report them, nor an engine whose core waits for requests.
+a rank at the same line is the problem. Ranks that all wait for orders while none waits for another may be idle. There
+is no finding about them. Nor is there one about an engine whose core waits for requests.
 
 See also
 --------
