@@ -354,8 +354,8 @@ def _says_little(match: Match, known: dict[str, Check]) -> bool:
 
 
 def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[PossibleCause, ...]:
-    """Return the likeliest causes of ``symptoms``, the most specific ones first: of those that say as much, the one
-    that more lines point to, then the one that an exception names."""
+    """Return the likeliest causes of ``symptoms``, in the order of these: the most specific ones. Of those that say as
+    much, those that more lines point to, then those that an exception names."""
     by_check: dict[str, list[Match]] = {}
     for match in symptoms:
         if match.check in known:
@@ -366,7 +366,8 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Pos
 
     # A named rank says more than an unnamed one.
     own_lines = [sorted(own, key=lambda match: not match.ranks) for own in by_check.values()]
-    return tuple(_candidate(known[own[0].check], own[0]) for own in sorted(own_lines, key=likelihood))[:CANDIDATES]
+    each = sorted(sorted(own_lines, key=likelihood)[:CANDIDATES], key=own_lines.index)
+    return tuple(_candidate(known[own[0].check], own[0]) for own in each)
 
 
 def _candidate(check: Check, match: Match) -> PossibleCause:
