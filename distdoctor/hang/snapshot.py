@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from distdoctor.hang import blocked_on, jobs, peers, proc, stacks
+from distdoctor.hang.agent_options import of_agent
 from distdoctor.hang.blocked_on import EVENTS, sleep_left
-from distdoctor.hang.jobs import DISTRIBUTED, JobCandidate, LocalJob, Scan, of_agent
+from distdoctor.hang.jobs import DISTRIBUTED, JobCandidate, LocalJob, Scan
 from distdoctor.hang.proc import FUTEX, SLEEP, WITH_FILE, SocketTables, name_of, poll_limit, restarted
 from distdoctor.hang.stacks import may_have_training_thread, training_thread
 from distdoctor.knowledge.live.stacks import PATHS

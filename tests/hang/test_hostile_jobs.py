@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from distdoctor.hang import inspect, jobs, proc, snapshot
-from distdoctor.hang.jobs import JobCandidate, LocalJob, of_agent
+from distdoctor.hang.agent_options import of_agent
+from distdoctor.hang.jobs import JobCandidate, LocalJob
 from distdoctor.hang.proc import SocketTables
 from distdoctor.hang.store import view
 

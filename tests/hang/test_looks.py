@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from distdoctor.hang import proc, snapshot, stacks
-from distdoctor.hang.jobs import of_agent
+from distdoctor.hang.agent_options import of_agent
 from distdoctor.hang.proc import SocketTables, restarted
 from distdoctor.knowledge.live.stacks import waiting
 from distdoctor.model.facts import Frame, JobThread

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from distdoctor.hang import snapshot
-from distdoctor.hang.jobs import of_agent
+from distdoctor.hang.agent_options import of_agent
 from distdoctor.hang.proc import SocketTables
 from distdoctor.model.facts import AgentView, JobProcess, JobThread, RendezvousView
 from distdoctor.model.findings import Finding

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.hang.jobs import of_agent
+from distdoctor.hang.agent_options import of_agent
 from distdoctor.model.facts import Contact, JobProcess, NodeFacts, StoreView
 from distdoctor.model.launch_variables import AGENT_STORE
 from tests.hang.job_cases import CODE, FIFO, REFUSED, STATIC, WAITING_HOST, judged
