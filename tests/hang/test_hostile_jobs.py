@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,11 +18,19 @@ from distdoctor.hang.store import view
 HUGE = ("9" * 5000, "\u00b2", "-1", "1e9", "99999999999")
 
 
+@pytest.fixture(scope="module")
+def without_sockets() -> Iterator[int]:
+    """A process that has none; this one may still have those of another test."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process.pid
+        process.kill()
+
+
 @pytest.mark.parametrize("value", HUGE)
 @pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"])
-def test_a_number_that_is_none_is_not_known(name: str, value: str) -> None:
+def test_a_number_that_is_none_is_not_known(name: str, value: str, without_sockets: int) -> None:
     told = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", name: value}
-    one = JobCandidate(os.getpid(), 1, 0.0, "S", "python", (), told)
+    one = JobCandidate(without_sockets, 1, 0.0, "S", "python", (), told)
     found = LocalJob("job", "", {one.pid: (one, "rank")})
     assert view.store_address(found) == (("127.0.0.1", 29500) if name != "MASTER_PORT" else None)
     assert view._known(found)["expected_world"] == (2 if name != "WORLD_SIZE" else None)
