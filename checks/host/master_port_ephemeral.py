@@ -76,8 +76,8 @@ def inside(node: Node) -> tuple[int, int] | None:
 
 def finding(cluster: Cluster, node: Node, held_range: tuple[int, int]) -> Finding:
     port, (low, high) = node.plan.master_port, held_range
-    named = "MASTER_PORT" if not node.plan.engine else node.plan.sources.get("master_port", "")
     source = node.plan.sources.get("master_port", "default")
+    named = source if node.plan.engine else "MASTER_PORT"
     value = ",".join(filter(None, (node.limits.reserved_ports, str(port))))
     reserve = Fix.on(
         node,

@@ -257,14 +257,14 @@ def accused(cluster: Cluster, errors: Sequence[RankError]) -> AccusedNodes:
     by_node: dict[Node, set[Node]] = {}
     for node, _, others in accusing:
         by_node.setdefault(node, set()).update(others)
-    accused = {other for others in by_node.values() for other in others}
+    suspected = {other for others in by_node.values() for other in others}
     agreed = {
         accused_node
-        for accused_node in accused
+        for accused_node in suspected
         if all(accused_node in others for node, others in by_node.items() if node is not accused_node)
     }
     if len(agreed) != 1:
-        suspects = accused | set(by_node)
+        suspects = suspected | set(by_node)
         return AccusedNodes(_in_order(cluster, suspects), "one-of" if len(suspects) > 1 else "all")
     (culprit,) = agreed
     reporters = {node for node in by_node if node is not culprit}

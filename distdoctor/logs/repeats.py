@@ -170,7 +170,7 @@ def _note(outcomes: dict[int, _Outcome[T]], one: int, shown: T | None) -> None:
     else:
         same = known.shown == shown
         known.times, known.varies = known.times + 1 if same else 1, known.varies or not same
-        known.shown = shown  # also if it is equal: the match may have been kept anew
+        known.shown = shown  # also if it is equal: the match may have been kept again
 
 
 def _masked(raw: bytes) -> bytes:

@@ -191,3 +191,14 @@ def test_an_engine_s_line_is_checked_again_with_the_fix_in_it(words: str, again:
 def test_a_line_with_a_secret_is_not_printed_again() -> None:
     line = read_job_command(["vllm", "serve", "m", "--api-key", "1234"], {})
     assert CheckCommand(Flags(), RunFlags(), ReportFlags(), line=line).given() == []
+
+
+def test_an_incomplete_report_with_a_cause_names_its_fix() -> None:
+    """All nodes are here, so that no other has to be started first."""
+    fix = Fix.on(["host0"], "Accept TCP on all ports from 10.77.0.0/24.", commands=("nft insert rule x",))
+    cause = Finding(
+        summary="A rate limits connections.", nodes=("host0",), fixes=(fix,), severity="fail", incomplete=True
+    )
+    report = replace(reports.healthy(), verdict="incomplete", findings=(cause,), notes=("a note",))
+    ending = [line for line in render(report).splitlines() if line.startswith("Next: ")]
+    assert ending == ["Next: apply the fix above on host0, then check again on every node:"]
