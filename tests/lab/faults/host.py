@@ -45,6 +45,7 @@ FOREIGN_STORE = """
 import sys, time
 from torch.distributed import TCPStore
 store = TCPStore("0.0.0.0", int(sys.argv[1]), None, True, wait_for_workers=False)
+store.set("/none/torchelastic/role_info/0", "what torchrun writes first")
 print("ready", flush=True)
 time.sleep(600)
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sysconfig
 
+import distdoctor
 from tests.lab.faults import inside, together
 from tests.lab.faults.launch import variable
 from tests.lab.harness.host import PRIVATE, ROOT
@@ -65,7 +66,8 @@ def on_pythonpath(package: str, text: str, *hosts: int) -> Fault:
 
 def other_version(version: str, *hosts: int) -> Fault:
     """On the named hosts, another version of distdoctor is installed."""
-    return other_file("distdoctor/__init__.py", f'"""Another version."""\n\n__version__ = "{version}"\n', *hosts)
+    text = (ROOT / "distdoctor/__init__.py").read_text()
+    return other_file("distdoctor/__init__.py", text.replace(f'"{distdoctor.__version__}"', f'"{version}"'), *hosts)
 
 
 def other_protocol(*hosts: int) -> Fault:
