@@ -31,7 +31,7 @@ mesh/mtu-blackhole, mesh/peer-ports-blocked, store/node-lost
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from distdoctor.check_api import (
     Cluster,
@@ -88,7 +88,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if node.meeting.host_lost and (dead := dead_to_unmet(cluster, node)):
             yield lost_others_finding(node, dead)
         elif node.meeting.store_there and unknown_to_store(cluster, node):
-            yield cut_from_store(cluster, node)
+            yield cut_from_store(cluster, node, "a new connection reaches it")
+        elif node.meeting.store_unanswered and cluster.node0 is None and filters_store(node):
+            yield cut_from_store(cluster, node, "a new connection got no answer")
 
 
 def dead_to_unmet(cluster: Cluster, node: Node) -> dict[str, int]:
@@ -122,7 +124,7 @@ def by_own_rule(cluster: Cluster) -> Iterator[tuple[Node, list[tuple[Node, str]]
     separated = [node for node in lost_by(cluster, zero) if node.meeting.host_lost]
     for node in (zero, *separated):
         others = separated if node is zero else [zero]
-        if its := [(other, rule) for other in others for rule in rules(node) if concerns_node(rule, other)]:
+        if its := [(other, rule) for other in others for rule in rules(node) if concerns(rule, other.addresses)]:
             yield node, its
 
 
@@ -132,7 +134,10 @@ def lost_without_report(cluster: Cluster, zero: Node) -> list[tuple[Node, str]]:
         return []
     gone = [node for node in lost_by(cluster, zero) if not node.meeting.host_lost]
     return [
-        (other, rule) for other in gone for rule in rules(zero) if concerns_node(rule, other) and within_reach(rule)
+        (other, rule)
+        for other in gone
+        for rule in rules(zero)
+        if concerns(rule, other.addresses) and within_reach(rule)
     ]
 
 
@@ -158,7 +163,9 @@ def among_ranks(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[No
     for node in cluster.nodes if failed else ():
         others = [peer for peer in cluster.peers(node) if peer.host_key != node.host_key]
         if its := [
-            rule for rule in rules(node) if any(concerns_node(rule, other) for other in others) and within_reach(rule)
+            rule
+            for rule in rules(node)
+            if any(concerns(rule, other.addresses) for other in others) and within_reach(rule)
         ]:
             yield node, its
 
@@ -205,10 +212,10 @@ def amount_rule_finding(cluster: Cluster, node: Node, its: list[str], failed: li
     )
 
 
-def concerns_node(rule: str, other: Node) -> bool:
-    """Return whether the rule concerns packets of this node: it names no network, or one with an address of it."""
+def concerns(rule: str, addresses: Iterable[str]) -> bool:
+    """Return whether the rule concerns packets of these addresses: it names no network, or one of one of them."""
     named = [network for network in ADDRESS.findall(rule) if parse_address(network[0]) is not None]
-    return not named or any(contains(address, length, own) for address, length in named for own in other.addresses)
+    return not named or any(contains(network, length, own) for network, length in named for own in addresses)
 
 
 def contains(address: str, length: str, own: str) -> bool:
@@ -275,7 +282,13 @@ def unknown_to_store(cluster: Cluster, node: Node) -> bool:
     return zero is None or (zero.meeting.ended and not {*node.keys} & {*zero.meeting.arrived})
 
 
-def cut_from_store(cluster: Cluster, node: Node) -> Finding:
+def filters_store(node: Node) -> bool:
+    """Return whether a rule of this node drops packets of node 0's addresses by amount."""
+    hosts = {*node.master_addresses}
+    return any(concerns(rule, hosts) and within_reach(rule) for rule in rules(node))
+
+
+def cut_from_store(cluster: Cluster, node: Node, now: str) -> Finding:
     """Return the finding of a node whose connection to node 0's store was cut, by its own facts alone."""
     zero = node0_name(cluster, node)
     both, own_rules = (node.name, zero), rules(node)
@@ -289,7 +302,7 @@ def cut_from_store(cluster: Cluster, node: Node) -> Finding:
         links=((node.name, zero),),
         unsure=not own_rules,
         evidence=(
-            f"{node.name}: the store of {zero} closed before the report; a new connection reaches it",
+            f"{node.name}: the store of {zero} closed before the report; {now}",
             *(f"{node.name}: {rule}" for rule in own_rules),
         ),
         fixes=(fix(cluster, node, 1) if own_rules else Fix(text, both),),

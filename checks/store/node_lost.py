@@ -133,7 +133,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for node in left
         if node not in (*separated, *own) and not node.meeting.store_there and not was_starved(node)
     ]
-    if alone:
+    if zero is None and len(alone) == 1 and alone[0].meeting.store_unanswered:
+        yield store_unanswered(cluster, alone[0])
+    elif alone:
         yield store_lost(cluster, zero, alone)
     if still := stalled_nodes(cluster):
         yield stalled_finding(still)
@@ -220,6 +222,31 @@ def store_lost(cluster: Cluster, zero: Node | None, left: list[Node]) -> Finding
     # With facts of its own node 0 reached its end, and its own findings explain the rest.
     known = zero is not None and zero not in left and zero.meeting.ended
     return replace(finding, evidence=evidence, because_of="*" if known else None)
+
+
+def store_unanswered(cluster: Cluster, node: Node) -> Finding:
+    """Return the finding of a node that cannot reach node 0's store any more: it does not know which side is cut."""
+    zero = node0_name(cluster, node)
+    return Finding.about(
+        (zero, node.name),
+        f"{zero} does not answer {node.name} any more: it is down, or the path between them is cut.",
+        links=((node.name, zero),),
+        unsure=True,
+        evidence=(f"{node.name}: the store of {zero} closed before the report; a new connection got no answer",),
+        fixes=(
+            Fix.on(
+                zero,
+                f"Read the output of distdoctor on {zero}, and apply its fix. If {zero} is down, restart it. Confirm "
+                f"with: `ping {zero}` on {node.name}.",
+            ),
+            Fix.on(
+                (zero, node.name),
+                f"Or repair the path between {zero} and {node.name} (cable, switch port, packet filter, address). "
+                "Confirm with: `ip -s link`, `nft list ruleset`, `iptables-save` on both.",
+                option=2,
+            ),
+        ),
+    )
 
 
 def stalled_nodes(cluster: Cluster) -> dict[str, list[str]]:

@@ -34,6 +34,10 @@ class StoreGone(StoreError):
     """The connection to the store ended."""
 
 
+class StoreUnanswered(StoreError):
+    """Nobody answered the connection: the store's host is down, or the path to it is cut."""
+
+
 class StoreSilent(StoreGone):
     """The kernel of the store's host took the request, and no answer arrived."""
 
@@ -66,7 +70,8 @@ class StoreClient:
         StoreError."""
         contact, opened = await open_socket(address, port, seconds, MAX_SEGMENT)
         if opened is None:
-            raise StoreError(f"connect to {address} port {port}: {contact.outcome}")
+            error = StoreUnanswered if contact.outcome in ("no-answer", "unreachable") else StoreError
+            raise error(f"connect to {address} port {port}: {contact.outcome}")
         return cls(opened, address, port, seconds)
 
     async def set(self, key: str, value: bytes) -> None:

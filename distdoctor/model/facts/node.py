@@ -65,6 +65,8 @@ class RendezvousFacts:
     store_silent: bool = False
     """With ``host_lost``: True if another connection was made then, its host's kernel took the request, and no answer
     arrived."""
+    store_unanswered: bool = False
+    """With ``host_lost``: True if nobody answered another connection then: its host is down, or the path is cut."""
     token: Literal["", "agreed", "missing", "unexpected", "different"] = ""
     """State of this process's token: ``agreed``; ``missing`` here; ``unexpected``: only here; ``different`` from that
     of the run. Empty without tokens."""

@@ -29,7 +29,7 @@ from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.session.stages.local import Ended, look_at_kernel_log, look_for_files
 from distdoctor.session.stages.mesh import MeshStage
 from distdoctor.session.stages.ranks import RankStages
-from distdoctor.store.client import StoreClient, StoreError, StoreGone, StoreSilent
+from distdoctor.store.client import StoreClient, StoreError, StoreGone, StoreSilent, StoreUnanswered
 
 
 class StageFollower:
@@ -277,11 +277,17 @@ class Membership:
             if self._store.host is not None:
                 self._store.host.note_files()
             now = "gone" if self.leads else await self._store_now()
-            if now == "gone" and self._is_surplus:  # the others have reached the end
+            gone = now in ("gone", "unanswered")
+            if gone and self._is_surplus:  # the others have reached the end
                 self._context.update_meeting(joined=False, late=self._follower.begun_without)
                 return None
-            self._context.update_meeting(host_lost=True, store_there=now == "there", store_silent=now == "silent")
-            if now == "gone" and not self._follower.enrolled:  # node 0 did not know that this process exists
+            self._context.update_meeting(
+                host_lost=True,
+                store_there=now == "there",
+                store_silent=now == "silent",
+                store_unanswered=now == "unanswered",
+            )
+            if gone and not self._follower.enrolled:  # node 0 did not know that this process exists
                 self._context.update_meeting(joined=False, ended=True)
         except TooLate as err:
             self._context.update_meeting(joined=False, late=err.met)
@@ -299,11 +305,14 @@ class Membership:
         plan, met = self._context.plan, self._follower.begun_without
         return met is not None and plan.started == "node" and plan.nnodes is not None and met >= plan.nnodes
 
-    async def _store_now(self) -> Literal["there", "silent", "gone"]:
-        """Return whether the store that went away still answers: then only the connection broke, or its process is
-        stopped."""
+    async def _store_now(self) -> Literal["there", "silent", "gone", "unanswered"]:
+        """Return what a new connection to the store that went away finds.
+
+        ``there``: only the old connection broke. ``silent``: its process is stopped. ``unanswered``: nobody answers."""
         try:
             client = await StoreClient.connect(self._store.address, self._store.port, ANEW_SECONDS)
+        except StoreUnanswered:
+            return "unanswered"
         except StoreError:
             return "gone"
         try:

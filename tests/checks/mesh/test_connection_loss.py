@@ -38,6 +38,12 @@ def cut_from_the_store(there: bool = True) -> Facts:
     return (with_network(with_meeting(lost, host_lost=True, store_there=there), master_name="host0"),)
 
 
+def unanswered(rule: str) -> Facts:
+    """Node 1, for which nobody answers any more, has this rule; node 0's facts are not here."""
+    (one,) = cut_from_the_store(there=False)
+    return (with_network(with_meeting(one, store_unanswered=True), firewall=blocking(rule)),)
+
+
 def never_reached() -> Facts:
     """A limit that nothing of this job comes to."""
     one, other = healthy(2)
@@ -104,6 +110,7 @@ ROWS = [
         together=True,
     ),
     Row("cut from the store, which is there", cut_from_the_store, ("host1", "host0"), blame="one-of"),
+    Row("a quota of its own, and no answer", lambda: unanswered(QUOTA), ("host1",), alone=("store/node-lost",)),
     Row("seen by the one that lost the others", alone, ("host1", "host0", "host2"), blame="one-of"),
 ]
 
@@ -119,6 +126,9 @@ LOOK_ALIKES = [
         "more than was sent, by one that was lost",
         lambda: out_of_sight("ct bytes > 99000000000 drop", told=False),
         "store/node-lost",
+    ),
+    LookAlike(
+        "a quota for another host, and no answer", lambda: unanswered("ip saddr 10.9.9.9 quota drop"), "store/node-lost"
     ),
     LookAlike("the store is gone", lambda: cut_from_the_store(there=False), "store/node-lost"),
     LookAlike("a limit that is not reached", never_reached),

@@ -65,6 +65,11 @@ def silent_store() -> Facts:
     return (with_meeting(host_lost()[0], store_silent=True),)
 
 
+def no_answer() -> Facts:
+    """Nobody answers for node 0 any more; its own facts are not here."""
+    return (with_meeting(host_lost()[0], store_unanswered=True),)
+
+
 def found_lost(*facts: NodeFacts) -> list[Finding]:
     return [f for f in judged(*facts).findings if f.check == CHECK]
 
@@ -100,6 +105,7 @@ ROWS = [
     Row("node lost", lost, ("host1",), together=True),
     Row("store lost", host_lost, ("host0",)),
     Row("stood still in the mesh", stood_still, ("host1",), together=True),
+    Row("nobody answers for node 0", no_answer, ("host0", "host1"), blame="one-of"),
     Row("node 0's whole check is stopped", silent_store, ("host0",), together=True),
     Row("node 0 orders nothing more", unled, ("host0",), together=True),
 ]
