@@ -119,6 +119,12 @@ def unreadable() -> Facts:
     return a, failing(b, "gloo", "ended after 40.2 s: it did not return: no answer from remote=[10.77.0.10]:42385")
 
 
+def leads_nowhere() -> Facts:
+    """Node 1 advertises an address to which no connection of node 0 opens; nobody may read the rules."""
+    a, b = cut([(0, 1)], 2, outcome="no-answer")
+    return with_network(a, late_connections=(LateConnections("10.77.0.11", 2, 2, 6),)), b
+
+
 ROWS = [
     Row("some ranks wait for the rule", late, ("host0",), "warn", together=True),
     Row("one packet was lost by chance", lambda: late(lost=1), ("host0",), "warn", together=True),
@@ -191,6 +197,7 @@ LATER = [
 """Connections that the rule would let in later than the check waits: the job runs."""
 
 LOOK_ALIKES = [
+    LookAlike("an address that leads nowhere", leads_nowhere, "mesh/peer-ports-blocked"),
     LookAlike(
         "so many to ssh are accepted, and the rest dropped",
         lambda: accepted("tcp dport 22 limit rate 3/minute accept"),
