@@ -74,35 +74,39 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if locked := [*behind_locks(job)]:
         yield from locked
         return
+    if job.world == 1 or any(core.place.kind == live.places.STOPPED for core in job.cores):
+        return  # process/stopped reports such a core
+    held = held_ranks(job)
+    if held and not nobody_waits(job, held) and not may_be_served(job, held):
+        yield held_finding(job, held)
+    elif (awaited := live.awaited(job)) is not None:
+        yield others_wait_for(job, awaited)
+
+
+def held_ranks(job: live.LiveJob) -> list[live.LiveRank]:
+    """Return the ranks that certainly do not move, or the cores for which an engine's ranks wait."""
     held = [rank for rank in job.ranks if is_held(rank, job)] or key_of_nobody(job)
-    if any(core.place.kind == live.places.STOPPED for core in job.cores):
-        return  # process/stopped reports it
-    held = [rank for rank in held if rank.place.kind != live.places.QUEUE] or held  # their orders come after these
-    if not any(rank.works for rank in job.ranks) and all(rank.place.kind == live.places.QUEUE for rank in held):
-        held = [core for core in job.cores if core_is_held(core, job)] or held
-    if not held or job.world == 1 or nobody_waits(job, held) or may_be_served(job, held):
-        if (awaited := live.awaited(job)) is not None and job.world != 1:
-            yield others_wait_for(job, awaited)
-        return
-    alone = [rank for rank in held if not (live.awaits_rank(rank) or live.pipe_peers(rank) or job.answered(rank))]
-    behind, held = [rank for rank in held if alone and rank not in alone], alone or held
+    in_code = [rank for rank in held if rank.place.kind != live.places.QUEUE]
+    if in_code or any(rank.works for rank in job.ranks):
+        return in_code or held  # the orders of the ranks at queues come after these
+    return [core for core in job.cores if core_is_held(core, job)] or held
+
+
+def held_finding(job: live.LiveJob, held: list[live.LiveRank]) -> Finding:
+    """Return the finding about ranks that do not move, of these about those that wait for no process, if any do."""
+    first = [rank for rank in held if not (live.awaits_rank(rank) or live.pipe_peers(rank) or job.answered(rank))]
+    behind = [rank for rank in held if rank not in first] if first else []
+    held = first or held
     nodes = list(dict.fromkeys(rank.node for rank in held))
-    single = len(held) == 1
-    first = held[0].place
-    at = f", {first.why}," if single and first.why else ""
-    where = f" at {first.frame.file}:{first.frame.line}" if single and first.frame else ""
-    same = single or {rank.place.kind for rank in held} == {live.places.QUEUE}
-    what = first.kind if same else "in the job's own code"
-    over = not job.waiting and all(n in job.gone for n in range(job.world or 0) if n not in job.numbers) and job.gone
-    others = "the others have ended" if over else f"the others wait for {'it' if single else 'them'}"
-    if all(map(job.abandoned, held)):
-        others = f"the process that gives {'it' if single else 'them'} orders has ended"
-    elif len(held) == job.world:
-        others = "the job has no other rank"
-    yield live.rank_finding(
+    single, place = len(held) == 1, held[0].place
+    at_queues = all(rank.place.kind == live.places.QUEUE for rank in held)
+    where = place.kind if single or at_queues else "in the job's own code"
+    if single:
+        where += live.stacks.at_line(place.frame) + (f", {place.why}," if place.why else "")
+    return live.rank_finding(
         held,
-        f"{live.ranks_called(held)} on {names_of(nodes)} {'is' if single else 'are'} {what}{where}{at} "
-        f"and {'does' if single else 'do'} not move; {others}.",
+        f"{live.ranks_called(held)} on {names_of(nodes)} {'is' if single else 'are'} {where} "
+        f"and {'does' if single else 'do'} not move; {others_text(job, held)}.",
         evidence=(
             *live.where_ranks_are([*held, *behind]),
             *asleep(held),
@@ -113,6 +117,19 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         ),
         fixes=(Fix.on(nodes, remedy(job, held[0])),),
     )
+
+
+def others_text(job: live.LiveJob, held: list[live.LiveRank]) -> str:
+    """Return what the job's other processes do while these ranks do not move."""
+    them = "it" if len(held) == 1 else "them"
+    if all(map(job.abandoned, held)):
+        return f"the process that gives {them} orders has ended"
+    if len(held) == job.world:
+        return "the job has no other rank"
+    absent = (number for number in range(job.world or 0) if number not in job.numbers)
+    if job.gone and not job.waiting and all(number in job.gone for number in absent):
+        return "the others have ended"
+    return f"the others wait for {them}"
 
 
 def others_wait_for(job: live.LiveJob, awaited: live.Awaited) -> Finding:
@@ -141,8 +158,7 @@ def others_wait_for(job: live.LiveJob, awaited: live.Awaited) -> Finding:
 
 
 def remedy_of_moving(job: live.LiveJob, rank: live.LiveRank, peer: str) -> str:
-    frame = rank.place.frame
-    line = f" at {frame.file}:{frame.line}" if frame else ""
+    line = live.stacks.at_line(rank.place.frame)
     if peer:
         return f"Restore {peer}, or add a timeout to the request{line}. Confirm with: `distdoctor hang --watch 60`."
     if rank.lock is not None and rank.lock.age is not None:
@@ -277,8 +293,6 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
             if main is None:
                 continue
             what = "a worker of its data loader" if child.role == "loader" else f"its child {child.name}"
-            frame = next((frame for frame in main.frames if frame.own), None)
-            at = f" at {frame.file}:{frame.line}" if frame else ""
             doing = f"in {main.call or main.waits_in or 'its own code'}" + (f" on {main.reads}" if main.reads else "")
             if live.is_stopped(child):
                 doing = f"stopped (resume it: kill -CONT {child.pid})"
@@ -286,6 +300,7 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
                 doing = "a zombie that its parent has not reaped"
             elif call := live.stacks.call_of(main):
                 doing = f"in {call}"
+            at = live.stacks.at_line(live.stacks.own_frame(main))
             yield f"{rank.node.name}: {what} (pid {child.pid}) is{at} {doing}"
 
 
@@ -305,7 +320,7 @@ def remedy(job: live.LiveJob, rank: live.LiveRank) -> str:
             f"Restart the engine: the process that gives orders (pid {pid}) did not give this one. Confirm with: "
             f"`py-spy dump --pid {pid}`."
         )
-    line = f" at {place.frame.file}:{place.frame.line}" if place.frame else ""
+    line = live.stacks.at_line(place.frame)
     calls = [call for child in rank.below if child.main and (call := live.stacks.call_of(child.main))]
     if calls:
         return f"Call {calls[0]} in the rank itself; its child processes belong to none of its groups."

@@ -456,8 +456,7 @@ def threads_in_collectives(ranks: Iterable[LiveRank]) -> Iterator[str]:
         for thread in rank.process.threads[1:]:
             if call := stacks.call_of(thread):
                 frame = stacks.own_frame(thread)
-                at = f" at {frame.file}:{frame.line}" if frame else ""
-                yield f"{rank.node.name}: another thread of {rank.called} is in {call}{at}"
+                yield f"{rank.node.name}: another thread of {rank.called} is in {call}{stacks.at_line(frame)}"
 
 
 def rank_finding(

@@ -10,6 +10,7 @@ from distdoctor.knowledge.live.awaited import busy_children, called_thread, outs
 from distdoctor.knowledge.live.job import YOUNG, LiveJob, LiveRank
 from distdoctor.knowledge.live.stacks import (
     MUCH,
+    at_line,
     awaits_thread,
     gets_about,
     own_frame,
@@ -39,8 +40,7 @@ def activity_text(job: LiveJob, rank: LiveRank) -> str:
     frame = rank.place.frame
     if rank.waits and (thread := called_thread(rank)) is not None:
         verb, reason, frame = "has not ended what they called", f"in a thread; {waiting(thread)}", own_frame(thread)
-    at = f" at {frame.file}:{frame.line}" if frame is not None else ""
-    return f"{verb}{at}{f' ({reason})' if reason else ''}"
+    return f"{verb}{at_line(frame)}{f' ({reason})' if reason else ''}"
 
 
 def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:

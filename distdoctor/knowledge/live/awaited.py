@@ -14,7 +14,8 @@ from distdoctor.knowledge.live.job import PAUSE, LiveJob, LiveRank
 from distdoctor.knowledge.live.stacks import in_flight, is_futex, is_stopped, polls, sleeps
 from distdoctor.model.facts import JobProcess, JobThread
 
-_ELSEWHERE = (*places.OWN, places.LOCK)
+_OUTSIDE = (*places.OWN, places.LOCK)
+"""Places outside the calls in which ranks wait for each other."""
 _CLIENTS = ("http/client.py", "urllib3/", "/ssl.py", "aiohttp/", "httpx/", "httpcore/", "requests/", "botocore/")
 """Parts of file names in which a thread waits for a server's answer."""
 OPENING = ("wait_for_partner", "fifo_open")
@@ -34,34 +35,54 @@ class Awaited:
 
 def awaited(job: LiveJob) -> Awaited | None:
     """Return the ranks that the ranks here wait for, None if there are none here, or if it is uncertain."""
-    apart = [rank for rank in job.ranks if not rank.waits]
-    if job.ranks and not apart:
-        callers = [rank for rank in job.ranks if rank.place.kind == places.REMOTE]
-        called = [rank for rank in job.ranks if rank not in callers and called_thread(rank) is not None]
-        return Awaited(tuple(called), tuple(callers), sure=True) if callers and called else None
-    if not apart or any(rank.place.kind not in _ELSEWHERE or may_wait_too(rank) for rank in apart):
+    outside = [rank for rank in job.ranks if not rank.waits]
+    if not outside:
+        return _in_remote_calls(job)
+    if _may_be_harmless(job, outside):
         return None
-    if any(rank.place.kind == places.QUEUE and rank.works for rank in apart):
-        return None  # an engine's rank that looks for a request between its steps
-    if all(rank.may_spin for rank in apart):
-        return None  # a wait for a GPU, and for a collective of NCCL, looks the same
-    starts = job.young and all(rank.place.kind == places.STARTING for rank in apart)
-    if starts or (_left_locks(job) and any(rank.place.kind == places.LOCK for rank in apart)):
-        return None
-    hosts_store = any(rank.number in (0, None) for rank in apart)
+    hosts_store = any(rank.number in (0, None) for rank in outside)
     inside = [rank for rank in job.waiting if rank.place.kind != places.MASTER or hosts_store]
-    asks = [rank for rank in apart if awaits_rank(rank) or pipe_peers(rank) or polls(rank.process)]
-    if not inside:
-        others = [rank for rank in apart if rank not in asks]
-        if asks and others and all(rank.works for rank in others):
-            return Awaited(tuple(others), tuple(asks), sure=False)
-        # The others are on nodes without facts here, and may wait.
-        asking = [rank for rank in apart if len(job.numbers) < (job.world or 0) and outside_peer(job, rank)]
-        return Awaited(tuple(asking), (), sure=False) if asking and not any(rank.works for rank in apart) else None
+    return _in_collective(job, outside, inside) if inside else _in_own_code(job, outside)
+
+
+def _may_be_harmless(job: LiveJob, outside: Sequence[LiveRank]) -> bool:
+    """Return whether ranks outside a call may wait themselves, have no request, or continue in a moment."""
+    kinds = {rank.place.kind for rank in outside}
+    return (
+        not kinds.issubset(_OUTSIDE)
+        or any(map(may_wait_too, outside))
+        or any(rank.place.kind == places.QUEUE and rank.works for rank in outside)  # looks for a request between steps
+        or all(rank.may_spin for rank in outside)  # a wait for a GPU, and for a collective of NCCL, looks the same
+        or (job.young and kinds == {places.STARTING})
+        or (places.LOCK in kinds and _left_locks(job))
+    )
+
+
+def _in_remote_calls(job: LiveJob) -> Awaited | None:
+    """Return the ranks that work on calls from other ranks, which wait for the results."""
+    callers = tuple(rank for rank in job.ranks if rank.place.kind == places.REMOTE)
+    called = tuple(rank for rank in job.ranks if rank not in callers and called_thread(rank) is not None)
+    return Awaited(called, callers, sure=True) if callers and called else None
+
+
+def _in_collective(job: LiveJob, outside: Sequence[LiveRank], inside: Sequence[LiveRank]) -> Awaited | None:
+    """Return the ranks that are missing from the calls of those ``inside``, first those that wait for no rank."""
     reached = waits.waited_for(job, inside)
-    named = [rank for rank in apart if reached is None or rank in reached]
-    first = [rank for rank in named if not (awaits_rank(rank) or pipe_peers(rank))]
-    return Awaited(tuple(first or named), tuple(inside), sure=True) if named else None
+    missing = [rank for rank in outside if reached is None or rank in reached]
+    first = [rank for rank in missing if not _asks_a_process(rank)]
+    return Awaited(tuple(first or missing), tuple(inside), sure=True) if missing else None
+
+
+def _in_own_code(job: LiveJob, outside: Sequence[LiveRank]) -> Awaited | None:
+    """Return the ranks for which others outside any collective may wait: on this node, else on nodes without facts."""
+    asking = [rank for rank in outside if _asks_a_process(rank) or polls(rank.process)]
+    others = [rank for rank in outside if rank not in asking]
+    if asking and others and all(rank.works for rank in others):
+        return Awaited(tuple(others), tuple(asking), sure=False)
+    if len(job.numbers) >= (job.world or 0) or any(rank.works for rank in outside):
+        return None
+    asking = [rank for rank in outside if outside_peer(job, rank)]
+    return Awaited(tuple(asking), (), sure=False) if asking else None
 
 
 def may_wait_too(rank: LiveRank) -> bool:
@@ -116,6 +137,10 @@ def just_asked(rank: LiveRank) -> bool:
     """Return whether it waits for so short a time that an answer may be on its way."""
     idle = rank.process.idle
     return idle is not None and idle < PAUSE and not polls(rank.process)
+
+
+def _asks_a_process(rank: LiveRank) -> bool:
+    return awaits_rank(rank) or bool(pipe_peers(rank))
 
 
 def pipe_peers(rank: LiveRank) -> tuple[int, ...]:

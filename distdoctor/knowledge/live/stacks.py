@@ -28,6 +28,11 @@ _INNER = 5
 """Innermost frames of a wait in a queue."""
 
 
+def at_line(frame: Frame | None) -> str:
+    """Return `` at job.py:6``, to end a clause with; empty without a frame."""
+    return f" at {frame.file}:{frame.line}" if frame is not None else ""
+
+
 def own_frame(thread: JobThread | None) -> Frame | None:
     """Return the innermost line of the job's own code on the thread's stack."""
     return next((frame for frame in (thread.frames if thread else ()) if frame.own), None)
