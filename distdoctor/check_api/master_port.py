@@ -187,63 +187,65 @@ def what_to_start(cluster: Cluster, shut: list[FailedContact], name: str) -> str
 
 
 def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, meaning: str) -> Finding:
-    name = zero.name if zero else node0_name(cluster, shut[0].node)
-    port = shut[0].contact.port
+    """Return the finding about a filter or redirection of node 0, of its clients, or of a router between them."""
+    clients, port, address = [attempt.node for attempt in shut], shut[0].contact.port, shut[0].contact.address
+    name = zero.name if zero else node0_name(cluster, clients[0])
     sides = {_side(attempt, zero) for attempt in shut}
-    side = next(iter(sides)) if len(sides) == 1 else "either"
-    between = _between(cluster, shut, port) if side == "either" else ()
-    others = [n for n in cluster.nodes if n is not zero]
-    if side == "either" and len(shut) > 1 and len(shut) == len(others):
-        side = "to"  # several nodes, and none of them gets there
-    strays = [
-        own
-        for attempt in shut
-        if zero is None and (own := asymmetric_route(attempt.node, None, attempt.contact.address)) is not None
+    routers = () if sides in ({"to"}, {"from"}) else _between(cluster, shut, port)
+    strays = [] if zero else [*filter(None, (asymmetric_route(one.node, None, one.contact.address) for one in shut))]
+    nobody_joins = len(shut) > 1 and len(shut) == sum(node is not zero for node in cluster.nodes)
+    # Only node 0 knows whether it has a route back to a stray address.
+    side = "either" if strays else _common_side(sides, nobody_joins)
+    service = zero is not None and address not in zero.addresses  # it leads to node 0, and is no host's
+    fixes = [
+        *(routers or _opening_fixes(cluster, shut, zero, side, clients_too=not strays)),
+        *(repair_route_fix(cluster, stray, 2) for stray in strays),
     ]
-    if strays:
-        side = "either"  # only node 0 knows whether it has a route back to such an address
-    at = shut[0].contact.address
-    service = zero is not None and at not in zero.addresses  # it leads to node 0, and is no host's
-    clients = tuple(attempt.node.name for attempt in shut)
-    blamed = {"to": (name,), "from": clients, "either": (*clients, name)}[side]
-    evidence = [_line(attempt) for attempt in shut]
-    evidence += [line for attempt in shut if (line := odd_source(attempt.node, attempt.contact.address))]
-    fixes: list[Fix] = list(between)
-    if side != "from" and not between:
-        peers = [
-            address
-            for attempt in shut
-            if (address := attempt.node.reached_at or reachable_address(attempt.node, cluster))
-        ]
-        fixes.append(open_firewall_fix(zero, name, "input", peers, port))
-        if zero is not None:
-            evidence += filter_evidence(zero, "input", port, [attempt.node for attempt in shut])
-        else:
-            evidence.append(f"{name}: its firewall's rules are unknown")
-    if side != "to":
-        for attempt in shut:
-            option = 1 if side == "from" else 2
-            if not strays and not between:
-                fixes.append(
-                    open_firewall_fix(
-                        attempt.node, attempt.node.name, "output", [attempt.contact.address], port, option
-                    )
-                )
-            evidence += filter_evidence(attempt.node, "output", port, [zero] if zero and not service else ())
-    fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
     if service and zero is not None and side != "to" and (real := reachable_address(zero, cluster)):
-        text = f"Set the master to {name}'s own address: {at} is a service address whose forwarding to {name} fails."
+        text = (
+            f"Set the master to {name}'s own address: {address} is a service address whose forwarding to {name} fails."
+        )
         fixes = [*set_master_fixes(cluster.nodes, text, address=real)]
-    words = _translated(cluster, shut, zero, side)
+    evidence = [_line(attempt) for attempt in shut]
+    evidence += filter(None, (odd_source(attempt.node, attempt.contact.address) for attempt in shut))
+    if side != "from" and not routers:
+        unknown = (f"{name}: its firewall's rules are unknown",)
+        evidence += filter_evidence(zero, "input", port, clients) if zero else unknown
+    for client in clients if side != "to" else ():
+        evidence += filter_evidence(client, "output", port, [zero] if zero and not service else ())
+    words = _translated(cluster, shut, zero, side) or _Words("", meaning)
+    names = tuple(client.name for client in clients)
     return Finding.about(
-        blamed,
-        _summary(shut, name, words.meaning if words else meaning),
-        title=words.title if words else "",
-        links=links_to((attempt.node for attempt in shut), name),
+        {"to": (name,), "from": names, "either": (*names, name)}[side],
+        _summary(shut, name, words.meaning),
+        title=words.title,
+        links=links_to(clients, name),
         unsure=side == "either",
-        evidence=(*evidence, *(words.evidence if words else ())),
-        fixes=words.fixes if words and words.fixes else fixes,
+        evidence=(*evidence, *words.evidence),
+        fixes=words.fixes or fixes,
     )
+
+
+def _common_side(sides: set[Suspect], nobody_joins: bool) -> Suspect:
+    """Return the side that blocks all connections: node 0 (``to``) if it is uncertain and no node joins."""
+    if len(sides) == 1 and "either" not in sides:
+        return next(iter(sides))
+    return "to" if nobody_joins else "either"
+
+
+def _opening_fixes(
+    cluster: Cluster, shut: list[FailedContact], zero: Node | None, side: Suspect, clients_too: bool
+) -> Iterator[Fix]:
+    """Yield the fixes that open the port on the blocking side; if it is uncertain, the clients' are the second
+    option."""
+    port = shut[0].contact.port
+    if side != "from":
+        name = zero.name if zero else node0_name(cluster, shut[0].node)
+        peers = (attempt.node.reached_at or reachable_address(attempt.node, cluster) for attempt in shut)
+        yield open_firewall_fix(zero, name, "input", [*filter(None, peers)], port)
+    for attempt in shut if side != "to" and clients_too else ():
+        option = 1 if side == "from" else 2
+        yield open_firewall_fix(attempt.node, attempt.node.name, "output", [attempt.contact.address], port, option)
 
 
 class _Words(NamedTuple):

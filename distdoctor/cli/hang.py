@@ -21,7 +21,7 @@ from distdoctor.hang.inspect import NoJob, Wanted, inspect
 from distdoctor.hang.report import changes, progressed_ranks, report_on_jobs
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
-from distdoctor.model.text import clean
+from distdoctor.model.text import clean, first_of
 from distdoctor.plan.syntax import split_endpoint
 from distdoctor.render.exit_status import INCOMPLETE, OK
 from distdoctor.render.formats import USUAL
@@ -68,8 +68,7 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
             return _status(telling.status(before), unsaved)
         lines = changes(before, report)
         if again := progressed_ranks(before, report):
-            shown = ", ".join(again[:_SHOWN]) + (f" and {len(again) - _SHOWN} more" if len(again) > _SHOWN else "")
-            lines.append(f"got on meanwhile, and where they were before: {shown}")
+            lines.append(f"got on meanwhile, and where they were before: {first_of(again, _SHOWN)}")
         elif not lines:
             lines.append("nothing changed, and no rank that waits for others got on")
         streams.write("".join(f"\n{_now()} {clean(line)}" for line in lines) + "\n\n")

@@ -4,7 +4,7 @@ changes between looks."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -18,8 +18,9 @@ from distdoctor.knowledge.live.job import LiveJob, LiveRank, live_job
 from distdoctor.knowledge.live.places import ENDED, HOSTING, MASTER, UNSEEN
 from distdoctor.knowledge.live.stacks import awaits_process, awaits_thread, gets_about, polls, serves
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import HostCall, NodeFacts, WorkerServer
+from distdoctor.model.facts import HostCall, JobProcess, NodeFacts, WorkerServer
 from distdoctor.model.report import Report, ReportNode, Verdict
+from distdoctor.model.text import first_of
 
 APART = 60.0
 """Seconds between the looks at two nodes from which they may contradict each other."""
@@ -219,85 +220,105 @@ def _process_groups(job: LiveJob) -> Iterator[dict[str, Any]]:
 # State of a job in a word, the verdict, and notes.
 
 
-def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]:
+JobState = tuple[str, Verdict, list[str]]
+
+
+def state_of(job: LiveJob, judgement: Judgement) -> JobState:
     """Return the job's state in a word, the verdict, and notes."""
     # A host that could not be inspected is no evidence about the job.
     if any(f.severity == "fail" and f.check.partition("/")[0] not in OF_CALLS for f in judgement.findings):
         return "hangs", judgement.verdict, []
-    busy = [rank for rank in job.ranks if not rank.waits and rank.works]
-    still = [rank for rank in job.ranks if rank.waits]
-    lost = [rank for rank in job.ranks if not rank.waits and not rank.works]
     if not job.first.processes:
         return "outside", "incomplete", store_only_notes(job)
     if judgement.verdict == "incomplete":
-        return "unknown", "incomplete", unknown_facts_notes(job)
-    if not job.ranks and job.store is not None and job.store.joined and not job.agents_meet:
-        return (
-            "unknown",
-            "incomplete",
-            ["torchrun's agent runs on this node, but none of its ranks is visible", *unknown_facts_notes(job)],
-        )
+        return _unknown(unknown_facts_notes(job))
     warned = any(finding.severity == "warn" for finding in judgement.findings)
-    if warned and (job.young or not lost or awaited(job) is not None):
-        return "moves" if busy and not still and not lost else "waits", "warn", []
-    if not job.ranks and job.first.ray is not None:
-        return "unknown", "incomplete", [ray_without_workers(job)]
     if not job.ranks:
-        return (
-            "unknown",
-            "incomplete",
-            ["torchrun's agent runs on this node, but none of its ranks does; the cause is unknown"],
-        )
-    if lost and all(rank.place.kind == ENDED for rank in lost):
-        said = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
-        ended = f"{said} ended, and the launcher has not noticed yet"
-        return "unknown", "incomplete", [f"{ended}; the last output says why", *unknown_facts_notes(job)]
-    if lost and not busy and not still and (rests := _rests(lost, job)) is not None:
-        return rests
-    if lost:
-        unseen = any(rank.place.kind == UNSEEN for rank in lost)
-        alone = not still and not busy and len(job.numbers) >= (job.world or 0)
-        return "unknown", "incomplete", [
-            f"{places_of(lost)}: {_idle_activity(lost, job)}",
-            *_beside(busy),
-            *(["no rank waits for another; workers that wait for requests look like this"] if alone else []),
-            *(["this user may not read what the ranks do: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
-            *unknown_facts_notes(job),
-        ]  # fmt: skip
-    if busy and not still and all(rank.may_spin for rank in busy):
+        return _without_ranks(job, warned)
+    waiting = job.waiting
+    busy = [rank for rank in job.ranks if not rank.waits and rank.works]
+    idle = [rank for rank in job.ranks if not rank.waits and not rank.works]
+    if warned and (job.young or not idle or awaited(job) is not None):
+        return "waits" if waiting or idle else "moves", "warn", []
+    if idle:
+        return _with_idle_ranks(job, idle, busy)
+    if busy and all(rank.may_spin for rank in busy):
         return "computes", "incomplete", _spins(busy, job)
-    if busy and not still:
-        return "moves", "pass", []
     if busy:
-        return _others_wait(busy, job)
+        slow = f"slow, not stuck: {places_of(busy)}, and makes progress{_about(busy)}; the others wait"
+        return "moves", "pass", [slow] if waiting else []
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"the job was started {job.age:.0f} s ago; its ranks are still joining"]
-    return "unknown", "incomplete", [*split_meetings(job), *unknown_facts_notes(job)]
+    return _unknown([*split_meetings(job), *unknown_facts_notes(job)])
 
 
-def _idle_activity(lost: Sequence[LiveRank], job: LiveJob) -> str:
+def _unknown(notes: list[str]) -> JobState:
+    return "unknown", "incomplete", notes
+
+
+def _without_ranks(job: LiveJob, warned: bool) -> JobState:
+    """Return the state of a job whose agent or driver is here without a rank."""
+    agent = "torchrun's agent runs on this node, but none of its ranks"
+    if job.store is not None and job.store.joined and not job.agents_meet:
+        return _unknown([f"{agent} is visible", *unknown_facts_notes(job)])
+    if warned:
+        return "waits", "warn", []
+    return _unknown([f"{agent} does; the cause is unknown" if job.first.ray is None else ray_without_workers(job)])
+
+
+def _with_idle_ranks(job: LiveJob, idle: Sequence[LiveRank], busy: Sequence[LiveRank]) -> JobState:
+    """Return the state of a job with ranks that neither wait for another rank nor make progress."""
+    alone = len(idle) == len(job.ranks)
+    if all(rank.place.kind == ENDED for rank in idle):
+        ended = f"{first_of([rank.called for rank in idle], 4)} ended, and the launcher has not noticed yet"
+        return _unknown([f"{ended}; the last output says why", *unknown_facts_notes(job)])
+    if alone and (rests := _rests(idle, job)) is not None:
+        return rests
+    notes = [f"{places_of(idle)}: {_idle_activity(idle, job)}"]
+    if busy:
+        notes.append(f"{places_of(busy)}, and makes progress")
+    if alone and len(job.numbers) >= (job.world or 0):
+        notes.append("no rank waits for another; workers that wait for requests look like this")
+    if any(rank.place.kind == UNSEEN for rank in idle):
+        notes.append("this user may not read what the ranks do: run this as root, with CAP_SYS_PTRACE")
+    return _unknown([*notes, *unknown_facts_notes(job)])
+
+
+_IDLE: tuple[tuple[Callable[[JobProcess], object], str], ...] = (
+    (awaits_thread, "it waits for a thread of its own, which runs briefly now and then: inspect that thread"),
+    (polls, "it polls there; what for is unknown"),
+    (
+        lambda one: one.main is not None and serves(one.main),
+        "a server waits like this for clients; whether one will connect is unknown",
+    ),
+    (
+        lambda one: awaits_process(one.main),
+        "it waits for another process (for a lock or a message); which one is unknown",
+    ),
+    (
+        lambda one: one.main is not None and one.main.other_ends,
+        "it waits at a pipe whose other end another process of the job holds",
+    ),
+)
+"""Activities without progress of which nothing shows the cause."""
+
+
+def _idle_activity(idle: Sequence[LiveRank], job: LiveJob) -> str:
     """Return what these ranks do without progress, if nothing shows the cause."""
-    if all(map(job.answered, lost)):
-        who = " and ".join(dict.fromkeys(f"pid {one.pid} ({one.name})" for rank in lost[:4] if (one := rank.answerer)))
+    answerers = [f"pid {one.pid} ({one.name})" for rank in idle if (one := rank.answerer) is not None]
+    if all(map(job.answered, idle)):
+        who = " and ".join(dict.fromkeys(answerers[:4]))
         return f"it waits for an answer of {who} on its host, which is working, on what is unknown"
-    idle = {f"pid {one.pid} ({one.name})" for rank in lost if (one := rank.answerer) is not None}
-    if len(idle) == 1 and all(rank.answerer is not None for rank in lost):
-        return f"it waits for an answer of {idle.pop()} on its host, which is idle: inspect that process"
-    locks = [rank.process.main.lock for rank in lost if rank.process.main is not None and rank.process.main.lock]
-    if locks and len(locks) == len(lost):
+    if len(set(answerers)) == 1 and len(answerers) == len(idle):
+        return f"it waits for an answer of {answerers[0]} on its host, which is idle: inspect that process"
+    locks = [rank.process.main.lock for rank in idle if rank.process.main is not None and rank.process.main.lock]
+    if locks and len(locks) == len(idle):
         made = any(lock.age is not None for lock in locks)
         left = "; if the process that made it is gone, delete the lock" if made else ""
         return f"it polls for that lock: find the process that holds it{left}"
-    if all(awaits_thread(rank.process) for rank in lost):
-        return "it waits for a thread of its own, which runs briefly now and then: inspect that thread"
-    if all(polls(rank.process) for rank in lost):
-        return "it polls there; what for is unknown"
-    if all(rank.process.main is not None and serves(rank.process.main) for rank in lost):
-        return "a server waits like this for clients; whether one will connect is unknown"
-    if all(awaits_process(rank.process.main) for rank in lost):
-        return "it waits for another process (for a lock or a message); which one is unknown"
-    if all(rank.process.main is not None and rank.process.main.other_ends for rank in lost):
-        return "it waits at a pipe whose other end another process of the job holds"
+    for does, text in _IDLE:
+        if all(does(rank.process) for rank in idle):
+            return text
     if job.cores:
         return f"{places_of(job.cores)}; whether it has a request is unknown"
     return "it makes no progress there; the cause is unknown"
@@ -317,46 +338,34 @@ def _spins(busy: Sequence[LiveRank], job: LiveJob) -> list[str]:
     return [*(line.format(said=places_of(busy)) for line in _SPINS), *([over] if gone else [])]
 
 
-def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]]:
-    """Return the same if some ranks work and others wait, though not for them as far as is known."""
-    if all(rank.may_spin for rank in busy):
-        return "computes", "incomplete", _spins(busy, job)
-    return "moves", "pass", [f"slow, not stuck: {places_of(busy)}, and makes progress{_about(busy)}; the others wait"]
-
-
-def _rests(lost: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]] | None:
+def _rests(idle: Sequence[LiveRank], job: LiveJob) -> JobState | None:
     """Return state, verdict and reasons if all ranks stand still without a fault; None if one is at fault.
 
     They pause for a moment, or the engine has no request.
     """
-    if all(rank.pauses for rank in lost):
-        return _pauses(lost)
+    if all(rank.pauses for rank in idle):
+        return _pauses(idle)
     if job.without_requests:
         return "waits", "pass", ["the engine has no request: each worker waits for an order, and so does its core"]
-    if job.cores and all(rank.place.kind == places.QUEUE for rank in lost) and all(one.works for one in job.cores):
+    if job.cores and all(rank.place.kind == places.QUEUE for rank in idle) and all(one.works for one in job.cores):
         return "moves", "pass", [f"each worker waits for an order; {places_of(job.cores)}, and makes progress"]
     return None
 
 
-def _pauses(lost: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
+def _pauses(idle: Sequence[LiveRank]) -> JobState:
     """Return the same for ranks that stand still for a moment, if none is known to wait for another."""
-    still, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
+    still, asleep = max(rank.still or 0.0 for rank in idle), [rank.asleep for rank in idle]
     now = f", without progress for at most {still:.0f} s"
     if None not in asleep:
         yet = max(seconds for seconds in asleep if seconds is not None)
-        itself = all(rank.process.main is not None and rank.process.main.left is not None for rank in lost)
+        itself = all(rank.process.main is not None and rank.process.main.left is not None for rank in idle)
         now = f"{' with' if itself else ', and what it waits for has'} {yet:.0f} s of its sleep left"
-    if all(rank.gets_data for rank in lost):
+    if all(rank.gets_data for rank in idle):
         now = ", and a thread or a child process of it receives data now and then"
     return "pauses", "warn", [
-        f"slow so far: {places_of(lost)}{now}; no rank on this node waits for another",
+        f"slow so far: {places_of(idle)}{now}; no rank on this node waits for another",
         "whether that is a pause or a hang is not known yet: look again in 10 s (--watch 10)",
     ]  # fmt: skip
-
-
-def _beside(busy: Sequence[LiveRank]) -> list[str]:
-    """That these work, where others do not wait for them as far as is seen."""
-    return [f"{places_of(busy)}, and makes progress"] if busy else []
 
 
 def _about(busy: Sequence[LiveRank]) -> str:
@@ -425,7 +434,7 @@ def split_meetings(job: LiveJob) -> Iterator[str]:
         apart = [rank for rank in job.ranks if rank.place.kind == MASTER and rank.node is host.node]
         apart = [rank for rank in apart if not any(s.remote_port in ports for s in rank.process.sockets or ())]
         if apart:
-            names = ", ".join(rank.called for rank in apart[:4]) + (f" and {len(apart) - 4} more" if apart[4:] else "")
+            names = first_of([rank.called for rank in apart], 4)
             yield (
                 f"{host.called} serves the store at port {min(ports)}, and {names} on the same host has no connection "
                 "to it: give all ranks the same MASTER_PORT, chosen once and not by each rank"
@@ -460,8 +469,7 @@ def places_of(ranks: Sequence[LiveRank]) -> str:
     parts = []
     for group in list(groups.values())[:3]:
         place = group[0].place.said(len(group) > 1)
-        names = ", ".join(rank.called for rank in group[:4]) + (f" and {len(group) - 4} more" if len(group) > 4 else "")
-        parts.append(f"{names} {'is' if len(group) == 1 else 'are'} {place}")
+        parts.append(f"{first_of([rank.called for rank in group], 4)} {'is' if len(group) == 1 else 'are'} {place}")
     return "; ".join(parts)
 
 
@@ -473,10 +481,7 @@ def unknown_facts_notes(job: LiveJob) -> list[str]:
     here = ", ".join(node.name for node, _ in job.facts)
     notes = []
     if others:
-        notes.append(
-            f"every rank on {here} waits for ranks elsewhere: run distdoctor hang on {', '.join(others[:8])}"
-            + (f" and {len(others) - 8} more" if len(others) > 8 else "")
-        )
+        notes.append(f"every rank on {here} waits for ranks elsewhere: run distdoctor hang on {first_of(others, 8)}")
     elif unnamed:
         shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
         notes.append(f"not visible from {here}: run distdoctor hang on the nodes of ranks {shown} too")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from time import gmtime
 from typing import Any, TypeVar
@@ -53,6 +53,12 @@ _CUDA_ADVICE = re.compile(
 )
 """Advice that torch (c10/cuda/CUDAMiscFunctions.cpp, CUDAException.cpp) appends to every error of CUDA."""
 _GAP = " ... "
+
+
+def first_of(names: Sequence[object], most: int) -> str:
+    """Return ``a, b and 3 more``: the first ``most`` names, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def one_line(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import INTERRUPTED, Report, ReportCheck, ReportStage
 from distdoctor.model.stages import BY_NAME, STAGES
-from distdoctor.model.text import clean, shortened
+from distdoctor.model.text import clean, first_of, shortened
 from distdoctor.render import jobs
 from distdoctor.render.fixes import LABEL, gathered, label, write_fixes
 from distdoctor.render.next_step import next_step
@@ -421,9 +421,7 @@ def _checks(checks: Sequence[ReportCheck]) -> Iterable[str]:
         if check.status == "not-judged":
             reasons.setdefault(check.why, []).append(check.id)
     for why, ids in reasons.items():
-        shown = [clean(check) for check in ids[:CHECKS_SHOWN]]
-        more = f" and {len(ids) - CHECKS_SHOWN} more" if len(ids) > CHECKS_SHOWN else ""
-        yield f"not judged, {clean(why)}: {', '.join(shown)}{more}"
+        yield f"not judged, {clean(why)}: {first_of([*map(clean, ids)], CHECKS_SHOWN)}"
 
 
 def _value_lines(values: dict[str, Any]) -> Iterable[str]:

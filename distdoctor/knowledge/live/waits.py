@@ -18,6 +18,7 @@ from distdoctor.knowledge.live import places, stacks
 from distdoctor.knowledge.live.job import LiveJob, LiveRank
 from distdoctor.knowledge.live.stacks import is_futex, partner_of, root_of
 from distdoctor.model.facts import CallArguments, GroupView, JobProcess, JobThread
+from distdoctor.model.text import first_of
 
 _SHOWN, _MOST_IN_CIRCLE = 8, 16
 Graph = Mapping[str, set[str]]
@@ -258,7 +259,7 @@ def _reached(graph: Graph, start: str) -> set[str]:
 
 def _called(ranks: Iterable[LiveRank], verb: bool = True) -> str:
     numbers = sorted(rank.number or 0 for rank in ranks)
-    shown = ", ".join(map(str, numbers[:_SHOWN])) + (f" and {len(numbers) - _SHOWN} more" if numbers[_SHOWN:] else "")
+    shown = first_of(numbers, _SHOWN)
     text = f"ranks {shown}" if len(numbers) > 1 else f"rank {shown}" if numbers else "nobody"
     return f"{text} {'are' if len(numbers) > 1 else 'is'}" if verb else text
 
