@@ -193,37 +193,51 @@ def joined(jobs: Iterable[LocalJob]) -> list[LocalJob]:
 def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
     """Return the role of each candidate; processes without a job are left out."""
     roles: dict[int, Role] = {}
-    loose: list[JobCandidate] = []
-    for pid in sorted(scan.candidates, key=lambda pid: len(scan.above(pid))):
-        one = scan.candidates[pid]
-        above = _nearest(scan, pid, roles)
-        if one.is_agent and not _is_rank(one):
-            roles[pid] = "agent"
-        elif one.serves_an_engine:
-            roles[pid] = "helper"
-        elif one.ray and not _is_rank(one):
-            roles[pid] = "rank" if is_worker(one) else "launcher"
-        elif above is not None and roles[above] in ("rank", "loader", "child") and not _own_rank(one, scan, above):
-            roles[pid] = "loader" if one.name == DATA_WORKER else "child"
-        elif _is_rank(one) or one.is_distributed or (pid == wanted and not _starts_ranks(pid, scan)):
-            roles[pid] = "rank"
-        else:
-            loose.append(one)
-    # Child of the same parent as a rank: a rank that is not yet recognizable.
-    for one in loose:
-        siblings = [pid for pid, role in roles.items() if role == "rank" and scan.parents.get(pid) == one.parent]
-        if one.torch is not None and siblings and one.parent in scan.candidates and one.name != DATA_WORKER:
-            roles[one.pid] = "rank"
-        elif any(role == "rank" and one.pid in scan.above(pid) for pid, role in roles.items()):
-            roles[one.pid] = "launcher"
-    # A script that starts another one, which is the rank: both have its variables.
-    # So is an engine's core whose workers are the ranks, even if the cores have a group of their own.
-    for pid in [pid for pid, role in roles.items() if role == "rank"]:
-        one, below = scan.candidates[pid], (other for other, role in roles.items() if role == "rank")
-        may_start_others = not one.is_distributed or (one.title and not one.is_worker)
-        if may_start_others and any(pid in scan.above(other) for other in below):
-            roles[pid] = "launcher"
+    candidates = sorted(scan.candidates.values(), key=lambda one: len(scan.above(one.pid)))
+    for one in candidates:
+        if (role := _own_role(one, roles, scan, wanted)) is not None:
+            roles[one.pid] = role
+    for one in [one for one in candidates if one.pid not in roles]:
+        if (role := _role_by_relatives(one, roles, scan)) is not None:
+            roles[one.pid] = role
+    ranks = [pid for pid, role in roles.items() if role == "rank"]
+    started = {above for pid in ranks for above in scan.above(pid)}
+    roles |= {pid: "launcher" for pid in ranks if pid in started and _may_start_ranks(scan.candidates[pid])}
     return {pid: role for pid, role in roles.items() if role != "rank" or not _left_behind(pid, roles, scan)}
+
+
+def _own_role(one: JobCandidate, roles: dict[int, Role], scan: Scan, wanted: int | None) -> Role | None:
+    """Return the role of a process by its command, variables and threads, and by the role of a process above it."""
+    above = _nearest(scan, one.pid, roles)
+    if one.is_agent and not _is_rank(one):
+        return "agent"
+    if one.serves_an_engine:
+        return "helper"
+    if one.ray and not _is_rank(one):
+        return "rank" if is_worker(one) else "launcher"
+    if above is not None and roles[above] in ("rank", "loader", "child") and not _own_rank(one, scan, above):
+        return "loader" if one.name == DATA_WORKER else "child"
+    if _is_rank(one) or one.is_distributed or (one.pid == wanted and not _starts_ranks(one.pid, scan)):
+        return "rank"
+    return None
+
+
+def _role_by_relatives(one: JobCandidate, roles: dict[int, Role], scan: Scan) -> Role | None:
+    """Return ``rank`` for a process with torch beside ranks, which is not yet recognizable; ``launcher`` above
+    ranks."""
+    ranks = [pid for pid, role in roles.items() if role == "rank"]
+    beside = one.parent in scan.candidates and any(scan.parents.get(pid) == one.parent for pid in ranks)
+    if beside and one.torch is not None and one.name != DATA_WORKER:
+        return "rank"
+    return "launcher" if any(one.pid in scan.above(pid) for pid in ranks) else None
+
+
+def _may_start_ranks(one: JobCandidate) -> bool:
+    """Return whether a process with the variables of a rank may be none, if ranks run below it.
+
+    It is a script that starts another one with its variables, or an engine's core, whose workers are the ranks.
+    """
+    return not one.is_distributed or (bool(one.title) and not one.is_worker)
 
 
 def _starts_ranks(pid: int, scan: Scan) -> bool:

@@ -209,49 +209,50 @@ def thread_facts(pid: int, tables: SocketTables, main_thread: int | None = None)
 
 
 def _thread(pid: int, tid: int, name: str, tables: SocketTables, main_thread: int) -> JobThread:
-    task, main = f"{pid}/task/{tid}", tid == main_thread
+    task, main, distributed = f"{pid}/task/{tid}", tid == main_thread, name.startswith(DISTRIBUTED)
     stat = proc.stat(task)
     words = (proc.read_text(task, "syscall", 400) or "").split()
-    call = name_of(*words[:2]) if words and words[0].lstrip("-").isdecimal() else ""
     waits_in = (proc.read_text(task, "wchan", 200) or "").strip()
-    timed = words[4] != "0x0" if call == FUTEX and len(words) > 4 else None
-    if call == "restart_syscall":
-        call, timed = restarted(waits_in)
-    reads = ""
-    if call in WITH_FILE and len(words) > 1:
-        reads = proc.read_link(pid, f"fd/{int(words[1], 16)}") or ""
-        found = tables.at(pid, reads[len("socket:[") : -1]) if reads.startswith("socket:[") else None
-        if found is not None and found.remote_port:
-            reads = f"{reads} to {endpoint(found.remote, found.remote_port)}"
-        if reads.startswith("pipe:") and words[1] in _OUTPUT:
-            reads = f"{reads} ({_OUTPUT[words[1]]})"
-    if main and call in _SERVES and (port := proc.port_served(pid, (call, *words[1:]), tables)):
-        reads = f"{SERVES}{port}"
-    if call in _POLLS and not reads and not name.startswith(DISTRIBUTED):
-        asked = proc.connection_of_call(pid, (call, *words[1:]), tables)
-        reads = f"socket: to {endpoint(asked.remote, asked.remote_port)}" if asked is not None else ""
+    call, timed = _call(words, waits_in)
     # The start of a sleep is known for the main thread alone; Python's sleep shows its end.
-    asleep = (
-        sleep_left(pid, words, idle_facts(task) if main else None)
-        if call == SLEEP or (call in EVENTS and main)
-        else None
-    )
-    state = stat.state if stat else ""
-    age = None
-    if stat is not None and not main and name.startswith(DISTRIBUTED):
-        age = round(max(0.0, proc.uptime() - stat.started), 1)
+    sleeps = call == SLEEP or (call in EVENTS and main)
     return JobThread(
         tid,
         name,
-        state,
+        stat.state if stat else "",
         waits_in.removeprefix("0"),
         call,
         timed,
         limit=poll_limit(words) if main and call == "poll" else None,
-        age=age,
-        reads=reads[:300],
-        left=asleep,
+        age=round(max(0.0, proc.uptime() - stat.started), 1) if stat and distributed and not main else None,
+        reads=_waits_at(pid, (call, *words[1:]), tables, serves=main, asks=not distributed)[:300],
+        left=sleep_left(pid, words, idle_facts(task) if main else None) if sleeps else None,
     )
+
+
+def _call(words: Sequence[str], waits_in: str) -> tuple[str, bool | None]:
+    """Return the system call in the words of ``/proc/PID/syscall``, and whether it has a time limit (None: unknown)."""
+    call = name_of(*words[:2]) if words and words[0].lstrip("-").isdecimal() else ""
+    if call == "restart_syscall":
+        return restarted(waits_in)
+    return call, words[4] != "0x0" if call == FUTEX and len(words) > 4 else None
+
+
+def _waits_at(pid: int, call: Sequence[str], tables: SocketTables, *, serves: bool, asks: bool) -> str:
+    """Return the file, pipe or socket at which a thread waits in a call (its name and arguments), empty if unknown.
+
+    ``serves``, ``asks``: whether the thread may wait for clients, or poll for the answer of a server.
+    """
+    if serves and call[0] in _SERVES and (port := proc.port_served(pid, call, tables)):
+        return f"{SERVES}{port}"
+    if call[0] in WITH_FILE and len(call) > 1:
+        link = proc.read_link(pid, f"fd/{int(call[1], 16)}") or ""
+        socket = tables.at(pid, link[len("socket:[") : -1]) if link.startswith("socket:[") else None
+        if socket is not None and socket.remote_port:
+            return f"{link} to {endpoint(socket.remote, socket.remote_port)}"
+        return f"{link} ({_OUTPUT[call[1]]})" if link.startswith("pipe:") and call[1] in _OUTPUT else link
+    asked = proc.connection_of_call(pid, call, tables) if asks and call[0] in _POLLS else None
+    return f"socket: to {endpoint(asked.remote, asked.remote_port)}" if asked is not None else ""
 
 
 def _files(pid: int) -> tuple[str, ...]:
