@@ -80,7 +80,7 @@ MEETS = (
 )
 """Functions in the frames of an error about the port where the job meets: other programs
 say the same of their own addresses."""
-TOLD_ALLOCATOR = "torch does not know an option in PYTORCH_CUDA_ALLOC_CONF"
+UNKNOWN_ALLOCATOR_OPTION = "torch does not know an option in PYTORCH_CUDA_ALLOC_CONF"
 FIX_ALLOCATOR = "Unset PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF), or use options that this version of torch has."
 LOG = (
     Line("Port could not be cast to integer value", stack=MEETS, unframed=True),
@@ -112,14 +112,14 @@ LOG = (
         r"(?:Error|Exception): .{0,80}(?:in ConfigTokenizer|Unrecognized CachingAllocator option"
         r"|Unrecognized key .{1,80} in CUDA allocator config|argument for expandable_segments"
         r"|garbage_collect_threshold (?:is invalid|too (?:big|small)))",
-        told=TOLD_ALLOCATOR,
+        told=UNKNOWN_ALLOCATOR_OPTION,
         fix=FIX_ALLOCATOR,
     ),
     Line(
         "Error: sto",
         r"^(?:RuntimeError|ValueError): sto(?:ull?|i|d)$",
         stack=r"/torch/cuda/__init__\.py\", line \d{1,6}, in _lazy_init",
-        told=TOLD_ALLOCATOR,
+        told=UNKNOWN_ALLOCATOR_OPTION,
         fix=FIX_ALLOCATOR,
     ),
     Line(
@@ -186,7 +186,7 @@ def problem_findings(cluster: Cluster, bad: list[tuple[Node, PlanProblem]], *, m
         severity="warn" if mild else None,
         ranks=dict.fromkeys(rank for node in nodes for rank in node.ranks),
         evidence=(f"{node.name}: {p.variable}={p.value!r} ({p.why})" for node, p in bad),
-        fixes=counted_from_one(cluster, bad) or tuple(fix(cluster, node, problem) for node, problem in bad),
+        fixes=subtract_one_fixes(cluster, bad) or tuple(fix(cluster, node, problem) for node, problem in bad),
     )
 
 
@@ -198,8 +198,8 @@ def harmless(node: Node, problem: PlanProblem) -> bool:
     return problem.starts or (problem.local and (not visible or (number is not None and 0 <= number < visible)))
 
 
-def counted_from_one(cluster: Cluster, bad: list[tuple[Node, PlanProblem]]) -> tuple[Fix, ...]:
-    """One less on every node, where the numbers of all go from 1 to how many they are; else none."""
+def subtract_one_fixes(cluster: Cluster, bad: list[tuple[Node, PlanProblem]]) -> tuple[Fix, ...]:
+    """Return fixes that subtract one from the number of every node, if all are numbered from 1; else none."""
     for kind, total in (("rank", cluster.plan.world_size), ("node_rank", cluster.plan.nnodes)):
         wrong = {node: p for node, p in bad if p.variable in NUMBERS[kind]}
         plans = {node: getattr(node.plan, kind) for node in cluster.nodes}

@@ -62,7 +62,7 @@ FOLLOWS = (
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     if strays := stray_ranks(cluster):
-        yield ranks_apart(cluster, strays)
+        yield ports_differ_on_host(cluster, strays)
         return
     targets = master_targets(cluster)
     # One name with several addresses is a name service's fault (network/master-resolves-differently), and no setting's.
@@ -179,8 +179,8 @@ def stray_ranks(cluster: Cluster) -> list[NodeFacts]:
     ]
 
 
-def ranks_apart(cluster: Cluster, strays: list[NodeFacts]) -> Finding:
-    """The finding of ranks, some of which share a node, that look for the store on different ports of its host."""
+def ports_differ_on_host(cluster: Cluster, strays: list[NodeFacts]) -> Finding:
+    """Return the finding about ranks, some on one node, that look for the store on different ports of its host."""
     ports: dict[int, list[NodeFacts]] = {}
     for process in cluster.slices:
         ports.setdefault(process.plan.master_port, []).append(process)

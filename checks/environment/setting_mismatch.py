@@ -163,16 +163,16 @@ def of_shell(cluster: Cluster) -> Iterator[Finding]:
 
 
 def names(cluster: Cluster) -> list[str]:
-    """The settings that the backends of the job must have alike on every node."""
+    """The settings that the backends of the job must have must_match on every node."""
     nccl = all(plans_nccl_group(node) for node in cluster.nodes)
     gloo = all(node.plan.gloo_planned for node in cluster.nodes)
     there = {name for node in cluster.nodes for name in node.variables}
     # Misspelled and deprecated names have their own checks.
     there -= {name for node in cluster.nodes for name in node.facts.near_misses} | set(DEPRECATED_VARIABLES)
-    alike = {name for name in there if must_be_alike(name, nccl, gloo)}
+    must_match = {name for name in there if must_be_alike(name, nccl, gloo)}
     if any(map(settings.counts_ranks_alone, cluster.nodes)):
-        alike.add(settings.IDENTICAL)
-    return sorted(alike)
+        must_match.add(settings.IDENTICAL)
+    return sorted(must_match)
 
 
 def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:
@@ -201,7 +201,7 @@ def not_found(node: Node) -> bool:
 
 
 def without_transport(cluster: Cluster) -> set[Node]:
-    """Of which nodes gloo/init-failed says that their torch has no such transport (ProcessGroupGloo.cpp)."""
+    """Return the nodes whose torch has no such transport, which gloo/init-failed reports (ProcessGroupGloo.cpp)."""
     return {
         rank.node for rank in failed_ranks(cluster, "gloo") if "unsupported gloo device" in (rank.stage.error or "")
     }
@@ -230,7 +230,7 @@ def values_text(cluster: Cluster, name: str, difference: Disagreement[str | None
 
 def breaks(cluster: Cluster, differing: dict[str, Disagreement[str | None]]) -> bool:
     """Return whether one of these settings alone stops the job, or decides how the failed connections are made."""
-    if any(name in FATAL_SETTINGS for name in differing) or (NETWORKS & set(differing) and apart_by_network(cluster)):
+    if any(name in FATAL_SETTINGS for name in differing) or (NETWORKS & set(differing) and networks_differ(cluster)):
         return True
     if set(rdma.ADDRESS_SETTINGS) & set(differing) and rdma.differ_by_settings(cluster):
         return True
@@ -253,7 +253,7 @@ def nccl_stops(cluster: Cluster) -> bool:
     return bool(failed) and not warned and not failed_ranks(cluster, "gloo")
 
 
-def apart_by_network(cluster: Cluster) -> bool:
+def networks_differ(cluster: Cluster) -> bool:
     """Return whether NCCL takes InfiniBand or RoCE on some nodes, and on others is kept from it: these do not
     connect."""
     uses = {rdma.uses_rdma(cluster, node) for node in cluster.nodes if rdma.active_ports(node) and rdma.openable(node)}

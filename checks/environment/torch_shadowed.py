@@ -109,7 +109,7 @@ def fixes(bad: list[Node]) -> Iterator[Fix]:
     for shadow, names in nodes_of.items():
         remedies = [renamed(shadow, names)]
         if shadow in sources:
-            remedies.insert(0, start_elsewhere(shadow, names))
+            remedies.insert(0, change_folder_fix(shadow, names))
         if shadow.by == "PYTHONPATH":
             remedies.append(removed_from_pythonpath(shadow, names))
             if shadow.module == "torch" or INSTALLED.search(shadow.entry):
@@ -125,7 +125,7 @@ def renamed(shadow: Shadow, names: list[str]) -> Fix:
     return Fix(text, tuple(names), commands=(shlex.join(["mv", shadow.file, other]),))
 
 
-def start_elsewhere(shadow: Shadow, names: list[str]) -> Fix:
+def change_folder_fix(shadow: Shadow, names: list[str]) -> Fix:
     text = f"Start the job from another folder: {shadow.entry} holds the unbuilt source of PyTorch."
     return Fix(text, tuple(names))
 

@@ -46,7 +46,7 @@ MODELS = "HF_HUB_CACHE"
 """Folder of models: its files can be read from a disk that is mounted read-only, as many mount it."""
 PREVENTS = "store used"
 NEXT = ("the free space of the disks", "df -h; df -i; quota -s")
-ELSEWHERE = (
+FREE_SPACE_FIX = (
     "Write to another folder (TMPDIR, HF_HOME, TORCH_HOME, the output folder), or mount this one with write access. "
     "If it was writable before, find its error with dmesg on that host."
 )
@@ -62,19 +62,19 @@ LOG = (
         "(?:Errno 30|Error|[Cc]annot|[Ff]ailed to).{0,160}Read-only file system",
         unless="/dev/shm/|shared memory",
         told="A disk that the job writes to is read-only",
-        fix=ELSEWHERE,
+        fix=FREE_SPACE_FIX,
     ),
     Line(
         "emounting filesystem read-only",
         r"(?:\((?P<device>[\w.-]{1,64})\).{0,80})?[Rr]emounting filesystem read-only",
         told="The kernel remounted a disk read-only after an error",
-        fix=ELSEWHERE,
+        fix=FREE_SPACE_FIX,
     ),
     Line(
         "forced readonly",
         r"BTRFS .{0,40}\(device (?P<device>[\w.-]{1,64})[^)]{0,40}\): forced readonly",
         told="The kernel remounted a disk read-only after an error",
-        fix=ELSEWHERE,
+        fix=FREE_SPACE_FIX,
     ),
     Line(
         ("PytorchStreamWriter failed writing", "basic_ios::clear: iostream error", "unexpected pos"),

@@ -49,7 +49,7 @@ MATTERS = "a job that needs this extension waits in silence and without end befo
 LOOKS_AT = ("host.build_locks",)
 LONG = 600.0
 """Seconds that a build takes at most, but for a few."""
-LONG_ELSEWHERE = 4 * 3600.0
+LONG_IF_SHARED = 4 * 3600.0
 """The same where another host may be building: its processes are not seen from here."""
 PREVENTS = "store used"
 NEXT = ("the lock files", "ls -l ~/.cache/torch_extensions/*/*/lock")
@@ -90,7 +90,7 @@ def unheld_locks(node: Node) -> tuple[BuildLock, ...]:
     return tuple(
         lock
         for lock in node.host.build_locks or ()
-        if not lock.building and lock.age > (LONG_ELSEWHERE if shared(lock) else LONG)
+        if not lock.building and lock.age > (LONG_IF_SHARED if shared(lock) else LONG)
     )
 
 

@@ -79,9 +79,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if node is None or node in nameless or announced is None:
         return
     if leads_here(announced, node.host.announced_reached):
-        if misled := [peer for peer in cluster.peers(node) if leads_astray(peer, node)]:
+        if misled := [peer for peer in cluster.peers(node) if resolves_wrongly(peer, node)]:
             yield not_found(cluster, node, announced, misled)
-        elif cut_off := [peer for peer in cluster.peers(node) if no_way(peer, node) or in_vain(peer, node)]:
+        elif cut_off := [
+            peer for peer in cluster.peers(node) if obstacles_between(peer, node) or failed_contact(peer, node)
+        ]:
             yield not_reached(cluster, node, announced, cut_off)
         return
     yield Finding.about(
@@ -93,21 +95,21 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def leads_astray(peer: Node, node: Node) -> bool:
+def resolves_wrongly(peer: Node, node: Node) -> bool:
     """Return whether the announced name has no address on the peer, or only one that means the peer itself there, or
     none that is the node's and leads to it."""
     lookup = peer.network.rendezvous_name
     if lookup is None or peer.host_key == node.host_key:
         return False
-    contact = in_vain(peer, node)
+    contact = failed_contact(peer, node)
     if contact is not None and not {*lookup.addresses} & {*node.addresses}:
         return True
     return all(is_loopback(address) or address in peer.addresses for address in lookup.addresses)
 
 
-def no_way(peer: Node, node: Node) -> list[RouteObstacle]:
-    """Why no packet gets from the peer to any address that it finds for the announced name, by its own routes; empty
-    where that is not sure."""
+def obstacles_between(peer: Node, node: Node) -> list[RouteObstacle]:
+    """Return the obstacles by which no packet gets from the peer to any address of the announced name; empty if it is
+    uncertain."""
     lookup = peer.network.rendezvous_name
     if lookup is None or not lookup.addresses or not {*lookup.addresses} <= {*node.addresses}:
         return []
@@ -118,8 +120,8 @@ def no_way(peer: Node, node: Node) -> list[RouteObstacle]:
     return sure if len(sure) == len(obstacles) else []
 
 
-def in_vain(peer: Node, node: Node) -> Contact | None:
-    """Return how the peer failed to reach the node at what it finds for the announced name, where it reaches it
+def failed_contact(peer: Node, node: Node) -> Contact | None:
+    """Return the peer's failed contact with the node at an address of the announced name, if it reaches the node
     otherwise."""
     contact = peer.network.rendezvous_contact
     if contact is None or contact.outcome == "open" or peer.host_key == node.host_key or not peer.saw("mesh"):
@@ -131,8 +133,8 @@ def in_vain(peer: Node, node: Node) -> Contact | None:
 def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: list[Node]) -> Finding:
     known = {peer: reachable_address(peer, cluster) for peer in cluster.nodes}
     text = "Let torchrun advertise an address of each node that the others reach."
-    routeless = {peer: no_way(peer, node) for peer in cut_off}
-    tried = {peer: contact for peer in cut_off if not routeless[peer] and (contact := in_vain(peer, node))}
+    routeless = {peer: obstacles_between(peer, node) for peer in cut_off}
+    tried = {peer: contact for peer in cut_off if not routeless[peer] and (contact := failed_contact(peer, node))}
     lost = {block.address for blocks in routeless.values() for block in blocks} | {
         seen.address for seen in tried.values()
     }

@@ -85,7 +85,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ruled = tuple(node for node in ends if rules(node))
         yield finding(cluster, edges, ruled or common, unsure and not ruled)
     for node in cluster.nodes:
-        if node.meeting.host_lost and (dead := dead_to_unmet(cluster, node)):
+        if node.meeting.host_lost and (dead := dead_links_to_absent(cluster, node)):
             yield lost_others_finding(node, dead)
         elif node.meeting.store_there and unknown_to_store(cluster, node):
             yield cut_from_store(cluster, node, "a new connection reaches it")
@@ -93,10 +93,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             yield cut_from_store(cluster, node, "a new connection got no answer")
 
 
-def dead_to_unmet(cluster: Cluster, node: Node) -> dict[str, int]:
+def dead_links_to_absent(cluster: Cluster, node: Node) -> dict[str, int]:
     """Return the bytes after which this node's links were dead, by the names of the nodes without facts."""
-    unmet = {one.to.partition(" ")[0]: one.dead_after for one in node.mesh.bad if one.to not in cluster.by_key}
-    return {name: after for name, after in unmet.items() if after is not None}
+    absent = {one.to.partition(" ")[0]: one.dead_after for one in node.mesh.bad if one.to not in cluster.by_key}
+    return {name: after for name, after in absent.items() if after is not None}
 
 
 def cut(cluster: Cluster) -> list[FailingLink]:

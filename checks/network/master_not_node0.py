@@ -204,13 +204,13 @@ def several(node: Node) -> bool:
 def nobody_hosts(cluster: Cluster) -> bool:
     """Return whether the facts of several hosts are here, all have waited in vain, and MASTER_ADDR is on none of
     them."""
-    if len({node.host_key for node in cluster.nodes}) < 2 or node0_elsewhere(cluster):
+    if len({node.host_key for node in cluster.nodes}) < 2 or node0_may_be_absent(cluster):
         return False
     waited = (n.meeting.ended and not n.meeting.joined and not n.meeting.hosted for n in cluster.nodes)
     return all(waited) and all(n.network.master_is_own is False and n.network.bind is None for n in cluster.nodes)
 
 
-def node0_elsewhere(cluster: Cluster) -> bool:
+def node0_may_be_absent(cluster: Cluster) -> bool:
     """Return whether none of these calls itself node 0, and the facts of some nodes are not here: one of those may
     be it."""
     plan = cluster.plan
@@ -242,7 +242,7 @@ def evidence(node: Node, right: bool = True) -> Iterator[str]:
     source = node.plan.sources.get("master_addr", "default")
     yield f"{node.name}: MASTER_ADDR {node.plan.master_addr} (from {source}) is {resolved or 'not resolved'}"
     addresses = ", ".join(f"{a} ({node.interface_of(a)})" for a in node.addresses)
-    if apart_from_its_host(node):
+    if has_own_network(node):
         yield f"{node.name}: SLURM started it on {node.plan.master_addr}, whose address is on no interface here"
     if master_means_itself(node) and master.first_of_job(node) is not None:
         listed = f"{master.JOB_LIST}={node.variables[master.JOB_LIST]}"
@@ -253,7 +253,7 @@ def evidence(node: Node, right: bool = True) -> Iterator[str]:
         yield f"{node.name}: {contact_text(contact)}"
 
 
-def apart_from_its_host(node: Node) -> bool:
+def has_own_network(node: Node) -> bool:
     """Return whether MASTER_ADDR is the node's own name by SLURM, which started this there, and is no address here:
     the process has a network of its own, as in a container that was started without the host's."""
     own = node.variables.get(launch_variables.SLURM_NODE, "").partition(".")[0]
@@ -263,7 +263,7 @@ def apart_from_its_host(node: Node) -> bool:
 
 def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     zero = right_node(cluster)
-    if zero is not None and zero in bad and apart_from_its_host(zero):
+    if zero is not None and zero in bad and has_own_network(zero):
         text = "Start the container with its host's network (docker, podman: --network=host), on every node."
         return (Fix(text),)
     first, declared = master.first_of_job(bad[0]), 0 in (bad[0].plan.node_rank, bad[0].plan.rank)
@@ -278,7 +278,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
         here = [Fix.on(bad, same_host, 2)] if alone else []
         return (Fix.on(bad, text, unknown=("--master-addr",)), *here)
     assert zero is not None
-    if not ways_to(zero, address, bad):
+    if not may_reach(zero, address, bad):
         text = (
             f"Start the container of {zero.name} with its machine's network (docker, podman: --network=host): no other "
             f"node has a route to its {address}. Else forward {bad[0].plan.master_addr} to {zero.name} on port "
@@ -290,8 +290,8 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     return set_master_fixes(bad, text, address=address)
 
 
-def ways_to(zero: Node, address: str, bad: list[Node]) -> bool:
-    """Return whether any of the others may get to this address of node 0, as far as their routing tables are known."""
+def may_reach(zero: Node, address: str, bad: list[Node]) -> bool:
+    """Return whether any other node may reach this address of node 0, as far as their routing tables are known."""
     others = [node for node in bad if node.host_key != zero.host_key]
     tried = [(node, route_obstacle(node, zero, address)) for node in others]
     return not others or any(way is None or way.node is not node or way.kind != "none" for node, way in tried)

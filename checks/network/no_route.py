@@ -97,7 +97,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield to_the_master(cluster, shut)
     lost = {node: routes for node in cluster.nodes if (routes := lost_routes(node))}
     if lost:
-        yield vanished(lost)
+        yield lost_routes_finding(lost)
     broken, harmless = (
         [edge for edge in edges if edge.link not in lost.get(edge.source, {})] for edges in parted(cluster)
     )
@@ -107,8 +107,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield replace(to_peers(cluster, harmless, SPARED_BY_GLOO), severity="warn", matters=by_luck(cluster))
 
 
-def vanished(lost: dict[Node, dict[Link, tuple[str, str]]]) -> Finding:
-    """The finding about nodes that had a way to the others and lost it in the middle."""
+def lost_routes_finding(lost: dict[Node, dict[Link, tuple[str, str]]]) -> Finding:
+    """Return the finding about nodes that had a route to the others and lost it during the run."""
     cards = {node: together(dict.fromkeys(card for _, card in routes.values())) for node, routes in lost.items()}
     its, which = "its" if len(lost) == 1 else "their", together(dict.fromkeys(cards.values()))
     links = [(node.name, link.to.partition(" ")[0]) for node, routes in lost.items() for link in routes]

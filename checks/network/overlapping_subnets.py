@@ -42,8 +42,8 @@ SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Way:
-    """A network that two interfaces are in."""
+class RouteChoice:
+    """Network of two interfaces, of which the kernel uses one."""
 
     network: str
     used: str
@@ -57,27 +57,27 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             yield finding(cluster, node, *misrouted)
 
 
-def misrouted_addresses(node: Node) -> Iterator[tuple[str, Way, str]]:
+def misrouted_addresses(node: Node) -> Iterator[tuple[str, RouteChoice, str]]:
     """Yield (an address, the route by which the node sends there without an answer, the proof that the other one
     works)."""
     network = node.network
     for other in network.other_ways:
-        contact, way = other.contact, way_to(node, other.contact.address)
-        if way and way.other == other.interface and not node.meeting.joined and contact.answered:
-            yield contact.address, way, f"port {contact.port} there is {contact.outcome} by {way.other}"
+        contact, choice = other.contact, route_choice(node, other.contact.address)
+        if choice and choice.other == other.interface and not node.meeting.joined and contact.answered:
+            yield contact.address, choice, f"port {contact.port} there is {contact.outcome} by {choice.other}"
     for silent in network.unanswered:
-        way = way_to(node, silent.address)
+        choice = route_choice(node, silent.address)
         for neighbour in network.hardware_addresses:
-            if way and (neighbour.address, neighbour.interface, silent.interface) == (
+            if choice and (neighbour.address, neighbour.interface, silent.interface) == (
                 silent.address,
-                way.other,
-                way.used,
+                choice.other,
+                choice.used,
             ):
-                yield neighbour.address, way, f"{neighbour.mac} answers for it on {way.other}"
+                yield neighbour.address, choice, f"{neighbour.mac} answers for it on {choice.other}"
 
 
-def way_to(node: Node, address: str) -> Way | None:
-    """The way to an address that two interfaces have in their own network; None where just one has."""
+def route_choice(node: Node, address: str) -> RouteChoice | None:
+    """Return the choice between two interfaces whose networks contain an address; None if only one does."""
     misrouted: dict[str, list[str]] = {}
     for entry in node.network.routes or ():
         name = entry.interface
@@ -90,7 +90,7 @@ def way_to(node: Node, address: str) -> Way | None:
     used, *others = misrouted[narrowest]
     # Containers' own network may take the LAN's place; it is never the one that leads to other hosts.
     other = next((name for name in others if not is_bridge(name)), None)
-    return Way(narrowest, used, other) if other is not None else None
+    return RouteChoice(narrowest, used, other) if other is not None else None
 
 
 def missing(cluster: Cluster, node: Node) -> list[str]:
@@ -101,22 +101,23 @@ def missing(cluster: Cluster, node: Node) -> list[str]:
     return [roster[n] if n < len(roster) else f"node{n}" for n in missing_node_ranks(cluster)[:SHOWN]]
 
 
-def finding(cluster: Cluster, node: Node, address: str, way: Way, proof: str) -> Finding:
+def finding(cluster: Cluster, node: Node, address: str, choice: RouteChoice, proof: str) -> Finding:
     name, family = node.name, "-6 " if ":" in address else ""
-    owner = " (of containers: docker network ls)" if is_bridge(way.used) else ""
+    owner = " (of containers: docker network ls)" if is_bridge(choice.used) else ""
     text = (
-        f"On {name}, delete the route by {way.used}, so that {way.network} uses {way.other}; then give "
-        f"{way.used}{owner} "
+        f"On {name}, delete the route by {choice.used}, so that {choice.network} uses {choice.other}; then give "
+        f"{choice.used}{owner} "
         "its own network, or set it down."
     )
     return Finding.about(
         (node,),
-        f"{name} sends to {address} by {way.used}, where no host answers, instead of {way.other} in the same network.",
+        f"{name} sends to {address} by {choice.used}, where no host answers, instead of {choice.other} in the "
+        "same network.",
         ranks=(),
         links=((other, name) for other in missing(cluster, node)),
         evidence=(
-            f"{name}: {way.used} and {way.other} are both in {way.network}, and it sends by {way.used}",
-            f"{name}: no host answers for {address} on {way.used}; {proof}",
+            f"{name}: {choice.used} and {choice.other} are both in {choice.network}, and it sends by {choice.used}",
+            f"{name}: no host answers for {address} on {choice.used}; {proof}",
         ),
-        fixes=(Fix.on(node, text, commands=(f"ip {family}route del {way.network} dev {way.used}",)),),
+        fixes=(Fix.on(node, text, commands=(f"ip {family}route del {choice.network} dev {choice.used}",)),),
     )

@@ -299,7 +299,7 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
         return f"Rank 0 on {zero.name} did not answer: {master.last_contact_text(zero)}."
     waited = f" within {zero.meeting.waited:.0f} s" if zero.meeting.waited else ""
     if cut_short(zero):
-        who = f"{counted(ranks)} ({some_of(absent)})" if ranks else some_of(absent)
+        who = f"{ranks_named(ranks)} ({some_of(absent)})" if ranks else some_of(absent)
         return f"{who} had not joined{waited}; node 0 stopped waiting because another finding already fails the job."
     if all_kept_out(cluster, zero, absent):  # their facts are known, so they were started
         contact = master.last_contact_text(outside[0]) if outside else ""
@@ -307,7 +307,7 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
     if ranks:
         arrived = set(zero.meeting.arrived)
         joined_ranks = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
-        return f"{counted(ranks)} ({some_of(absent)}) did not join{waited} (joined: {counted(joined_ranks)})."
+        return f"{ranks_named(ranks)} ({some_of(absent)}) did not join{waited} (joined: {ranks_named(joined_ranks)})."
     joined = [node.name for node in cluster.nodes if node.name in joined_names(cluster, zero)]
     text = f"{some_of(absent)} did not join{waited} (joined: {some_of(joined)})"
     if without_them(zero, outside):
@@ -328,7 +328,7 @@ def joined_names(cluster: Cluster, zero: Node) -> set[str]:
     return {cluster.by_key[key].name for key in zero.meeting.arrived if key in cluster.by_key}
 
 
-def counted(ranks: Sequence[int]) -> str:
+def ranks_named(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) != 1 else ''} {some_of(map(str, ranks))}"
 
 
@@ -340,16 +340,18 @@ def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tupl
         if owner is None:
             return f"Start node 0 on {absent[0]}, and fix the error that it prints."
         theirs = f"MASTER_ADDR is an address of {owner.name}, which was started as node {owner.plan.node_rank}"
-        return f"Start node 0: {theirs}. If the node ranks were counted from 1, subtract 1 from each --node-rank."
+        return f"Start node 0: {theirs}. If the node ranks were ranks_named from 1, subtract 1 from each --node-rank."
     if shut_out(zero) and zero.plan.started == "rank":
         leftover = "if no launcher starts ranks here, run `unset RANK WORLD_SIZE LOCAL_RANK`"
         return f"Start rank 0 on {zero.name}; {leftover}."
     if all_kept_out(cluster, zero, absent):  # started, so something kept them out
         return f"Fix the other findings of {some_of(absent)}, then start all nodes within --wait."
     if ranks and {*absent} <= joined_names(cluster, zero):  # the launcher started them with those that joined
-        return f"Fix the error that {counted(ranks)} printed on {some_of(absent)}; if only late, use a longer --wait."
+        return (
+            f"Fix the error that {ranks_named(ranks)} printed on {some_of(absent)}; if only late, use a longer --wait."
+        )
     if ranks:
-        return f"Start {counted(ranks)} on {some_of(absent)}; if already started, fix the error printed there."
+        return f"Start {ranks_named(ranks)} on {some_of(absent)}; if already started, fix the error printed there."
     plan = zero.plan
     if plan.started == "rank":  # the launcher's own line is not known
         return (

@@ -87,7 +87,7 @@ def silent(node: Node) -> bool:
     return opened and network.answer is not None and network.answer.kind in ("silent", "closed")
 
 
-def came_back(node: Node) -> str:
+def answer_text(node: Node) -> str:
     answer = node.network.answer
     return "the connection was closed at once" if answer and answer.kind == "closed" else "got no answer"
 
@@ -102,7 +102,7 @@ def finding(cluster: Cluster, nodes: list[Node]) -> Finding:
         f"{where} ({name}) accepts connections and never answers{hosted}.",
         links=links_to(nodes, name),
         evidence=(
-            *(f"{n.name}: connected to {n.plan.master_addr}:{n.plan.master_port}, {came_back(n)}" for n in nodes),
+            *(f"{n.name}: connected to {n.plan.master_addr}:{n.plan.master_port}, {answer_text(n)}" for n in nodes),
             f"observed by {names_of(nodes)} until the wait ended",
         ),
         fixes=other_master_port_fixes(cluster, None),

@@ -23,7 +23,7 @@ from distdoctor.model.facts import Firewall, FirewallChain
 Suspect = Literal["from", "to", "either"]
 _SOURCE = re.compile(r"(?:\bsnat (?:ip6? )?to|--to-source) ([\da-fA-F.:]+)")
 _TARGET = re.compile(r"(?:\bdnat (?:ip6? )?to|--to-destination) \[?([\da-fA-F:]+(?=\])|[\d.]+|[\da-fA-F:]+)")
-_ELSEWHERE = re.compile(r"\b(?:dnat|redirect)(?: to\b|$)|-j (?:DNAT|REDIRECT)\b", re.IGNORECASE)
+_REDIRECTING = re.compile(r"\b(?:dnat|redirect)(?: to\b|$)|-j (?:DNAT|REDIRECT)\b", re.IGNORECASE)
 
 
 def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
@@ -34,7 +34,7 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     """
     source_rules, target_rules = _relevant_filter(source, target), _relevant_filter(target)
     if target is None:  # a rule that redirects to another address, such as a service's, may be the right way to it
-        source_rules = _without(source_rules, _ELSEWHERE)
+        source_rules = _without(source_rules, _REDIRECTING)
     let_in = source is not None and target is not None and lets_between(target, "input", source, port)
     let_out = source is not None and target is not None and lets_between(source, "output", target, port)
     into, out = blocks(target_rules, "input", port), blocks(source_rules, "output", port)
@@ -172,7 +172,7 @@ def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
         ]
         if not concerns(chain, port, _port_side(chain)):
             continue
-        if chain.policy != "accept" or chain.hook != "input" or not all(map(_ELSEWHERE.search, its)):
+        if chain.policy != "accept" or chain.hook != "input" or not all(map(_REDIRECTING.search, its)):
             return ()
         its_rules += its
     return tuple(its_rules)
@@ -182,7 +182,7 @@ def redirects(node: Node, port: int, target: Node | None) -> bool:
     """Return whether a rule of the node redirects its packets for that port of others, and not to the target."""
     rules = _relevant_filter(node, target)
     for chain in rules.chains if rules is not None else ():
-        its = tuple(filter(_ELSEWHERE.search, chain.blocking_rules))
+        its = tuple(filter(_REDIRECTING.search, chain.blocking_rules))
         if chain.hook == "output" and its and concerns(replace(chain, policy="accept", blocking_rules=its), port):
             return True
     return False

@@ -224,7 +224,7 @@ def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> Link
         for target in targets:
             inward[target].add(source)
     parts = parts_of(len(nodes), bad, inward) if len(nodes) > 2 else [[*range(len(nodes))]]
-    isolated, groups = _apart(nodes, parts)
+    isolated, groups = _split_parts(nodes, parts)
     # Deaf to all others, in any group; an isolated node or group already explains its links.
     out = {*isolated, *(group[0] for group in groups if len(group) == 1)}
     deaf, mute = _deaf_and_mute(bad, inward, out) if len(nodes) > 2 else (set(), set())
@@ -248,7 +248,7 @@ def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> Link
     )
 
 
-def _apart(nodes: tuple[Node, ...], parts: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+def _split_parts(nodes: tuple[Node, ...], parts: list[list[int]]) -> tuple[list[int], list[list[int]]]:
     """Return, of parts that do not reach each other, the single nodes, and the groups."""
     if len(parts[0]) == 1 or len(nodes) <= 2:
         return [], []

@@ -263,7 +263,7 @@ def stale_round(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
     """Return the finding that agents wait for the next round, because the last one still counts others.
 
     A killed agent cannot leave it; the others remove it after its heartbeat timeout."""
-    lost = {agent: why for agent in last.agents if (why := _lost(job, agent))}
+    lost = {agent: why for agent in last.agents if (why := _end_of_agent(job, agent))}
     blamed = [*lost] or [*last.agents]
     waiting, counted = (together([*dict.fromkeys(map(_named, agents))][:SHOWN]) for agents in (last.waiting, blamed))
     return Finding.about(
@@ -290,7 +290,7 @@ def _named(agent: AgentView) -> str:
     return f"{agent.host or 'a node'} (torchrun, pid {agent.pid})"
 
 
-def _lost(job: LiveJob, agent: AgentView) -> str:
+def _end_of_agent(job: LiveJob, agent: AgentView) -> str:
     """Return the evidence that an agent has ended; empty without any."""
     here = {node.identity.hostname: node.name for node, _ in job.facts}
     if agent.host in here and agent.pid not in [other.pid for _, other in job.agents]:
@@ -327,11 +327,11 @@ def dialling_store(job: LiveJob) -> list[LiveRank]:
 def before_store(job: LiveJob) -> bool:
     """Return whether rank 0, which hosts the store without torchrun, is known and has not started it yet."""
     first = job.numbers.get(0)
-    on_way = (*places.TOGETHER, places.ENDED)
+    on_the_way = (*places.TOGETHER, places.ENDED)
     if first is None:  # any rank without a number may be rank 0
-        return any(rank.number is None and rank.place.kind not in on_way for rank in job.ranks)
+        return any(rank.number is None and rank.place.kind not in on_the_way for rank in job.ranks)
     by_agent = first.process.variables.get(AGENT_STORE) != "False"
-    if (job.first.launcher == "torchrun" and by_agent) or first.place.kind in on_way:
+    if (job.first.launcher == "torchrun" and by_agent) or first.place.kind in on_the_way:
         return False
     return not hosts_store(first.process) and not threads_of(first.process, "gloo_tcp_loop")
 

@@ -27,7 +27,7 @@ from distdoctor.model.text import encodable, environment, without_userinfo
 from distdoctor.plan.job_line import JobLine, refused_ports
 from distdoctor.plan.resolve import resolve
 from distdoctor.plan.values import Flags
-from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, own_status
+from distdoctor.render.exit_status import EXIT_STATUS_OF, INCOMPLETE, OK, own_status
 from distdoctor.render.style import LINE
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class CheckCommand:
     def run(self, runner: Runner | None = None) -> int:
         """Check, print the report, and return the exit status. Raises UsageError."""
         telling = Telling.from_flags(self.report)
-        own = require_one_of("--exit-status", self.how.exit_status, WHOSE) == "own"
+        own = require_one_of("--exit-status", self.how.exit_status, EXIT_STATUS_OF) == "own"
         options = self.options()
         if self.how.dry_run:
             from distdoctor.cli.dry_run import show

@@ -173,7 +173,7 @@ Examples:
 
 WIDE = 80
 """Columns of a terminal for which these are written."""
-_INDENT, _BESIDE = 2, 20
+_INDENT, _TEXT_COLUMN = 2, 20
 """Columns that the parser puts before each line; text that begins before column 20 stays beside its explanation."""
 _ROW, _MORE = re.compile(r"  (\S.*?)  +(\S.*)"), re.compile(r" {10,}(\S.*)")
 
@@ -206,7 +206,7 @@ def _folded(lines: list[str], columns: int) -> list[str]:
             rows[-1] = (f"{text} {line}", 0, "")
     folded: list[str] = []
     for text, column, about in rows:
-        if column < _BESIDE and (about or not text.startswith(" ")):
+        if column < _TEXT_COLUMN and (about or not text.startswith(" ")):
             folded += textwrap.wrap(f"{text:<{column}}{about}", columns, subsequent_indent=" " * column)
         else:
             folded += [text, *textwrap.wrap(about, columns, initial_indent=" " * 6, subsequent_indent=" " * 6)]

@@ -19,7 +19,7 @@ from distdoctor.cli import completion
 from distdoctor.job.subprocess import PREFLIGHTS
 from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.model.stages import STAGES
-from distdoctor.render.exit_status import FAIL_ON, WHOSE
+from distdoctor.render.exit_status import EXIT_STATUS_OF, FAIL_ON
 from distdoctor.render.formats import FORMATS
 
 STACKS = ("auto", "on", "off")
@@ -158,7 +158,7 @@ OPTIONS: dict[str, Any] = {
     "shared": _what(metavar="DIR", help="Check that all nodes share this folder and can write to it. Repeatable."),
     "baseline": _advanced(metavar="FILE", help="Report the changes since this earlier, good run (its --save file)."),
     "exit_status": _output(
-        metavar="|".join(WHOSE), help="Which findings set the exit status: all nodes, or only this node. [all]"
+        metavar="|".join(EXIT_STATUS_OF), help="Which findings set the exit status: all nodes, or only this node. [all]"
     ),
     "token": _advanced(
         metavar="TEXT", help="Secret that all nodes share, against forged messages. [$DISTDOCTOR_TOKEN, hidden from ps]"

@@ -40,7 +40,7 @@ def woken_threads(pid: int, before: Mapping[int, int], after: Mapping[int, int])
     """Return the number of wake-ups of each thread between the two counts, without torch's own and the like."""
     names = proc.thread_names(pid)
     found = {tid: now - before.get(tid, now) for tid, now in after.items()}
-    ours = {tid for tid, name in names.items() if name == proc.ALL_ALIKE or not name.startswith(_NOT_THEIRS)}
+    ours = {tid for tid, name in names.items() if name == proc.UNNAMED_THREAD or not name.startswith(_NOT_THEIRS)}
     return {tid: times for tid, times in found.items() if times > 0 and tid in ours}
 
 

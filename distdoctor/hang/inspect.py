@@ -29,7 +29,7 @@ from distdoctor.probes.host.identity import identity
 
 APART = 1.5
 """Seconds between the two looks."""
-TOLD_SECONDS = 1.0
+SERVICE_SECONDS = 1.0
 """Most seconds to wait for the job's own servers."""
 LISTED = 8
 """Most jobs that a message lists."""
@@ -166,7 +166,7 @@ def _looked_at(found: LocalJob, wanted: Wanted, scan: jobs.Scan, meanwhile: Call
         notes.append("no process of the job was looked at: only what its store holds is known here")
     processes = look.processes
     job = _facts(found, processes, look.apart, [*notes, *found_notes])
-    servers, ras = ask_services(found, views, processes, timeout=TOLD_SECONDS, host=platform.node())
+    servers, ras = ask_services(found, views, processes, timeout=SERVICE_SECONDS, host=platform.node())
     asked_already = {server.rank for server in servers if server.recorders}
     servers = (*servers, *(one for one in read_recorder_files(found) if one.rank not in asked_already))
     if not processes:
@@ -221,7 +221,7 @@ def _facts(found: LocalJob, processes: Sequence[JobProcess], apart: float, notes
     nodes = options.awaited_nodes if options else None
     world = next((one.world_size for one in ranks if one.world_size is not None), None)
     local = next((one.local_world_size for one in ranks if one.local_world_size is not None), None)
-    nodes_told = (one.node_rank for one in ranks if one.node_rank is not None)
+    node_ranks = (one.node_rank for one in ranks if one.node_rank is not None)
     return JobFacts(
         id=found.id,
         launcher=launcher,
@@ -234,7 +234,7 @@ def _facts(found: LocalJob, processes: Sequence[JobProcess], apart: float, notes
         connect_timeout=options.connect_timeout if options else None,
         nnodes=nodes if nodes else -(-world // local) if world and local else None,
         nproc_per_node=options.nproc_per_node if options else str(local or ""),
-        node_rank=next(nodes_told, options.static_node_rank if options else None),
+        node_rank=next(node_ranks, options.static_node_rank if options else None),
         world_size=world,
         netns=found.netns,
         ray=found.ray,

@@ -313,13 +313,13 @@ def _socket(columns: list[str]) -> Socket:
 
 
 LOOP, RUNS, STORE = "gloo_tcp_loop", "pt_gloo_runloop", "pt_tcpstore"
-ALL_ALIKE = "pt_main_thread"
+UNNAMED_THREAD = "pt_main_thread"
 """Name of every thread of a rank with torch 2.4."""
 _NAMED = ("gloo_", "pt_gloo")
 _RUN_LOOPS = 2
 _LOOP_WAITS, _UV_EVENTS, _NO_LIMIT = (64, 10), 1024, 0xFFFFFFFF
 _MOST_THREADS, _MOST_FILES = 512, 4096
-_TIMES, _APART = 8, 0.005
+_TIMES, _BETWEEN_TRIES = 8, 0.005
 _RECEIVES = frozenset(["read", "readv", "recvfrom", "recvmsg"])
 
 
@@ -389,7 +389,7 @@ def _calls(pid: int, tids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         found |= {tid: call for tid in tids if tid not in found and (call := blocked_call(pid, tid))}
         if len(found) == len(tids) or any(map(_is_loop, found.values())):
             break
-        time.sleep(_APART)
+        time.sleep(_BETWEEN_TRIES)
     return found
 
 

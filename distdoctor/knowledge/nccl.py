@@ -203,7 +203,7 @@ QUIET_VARIABLES: dict[str, str | None] = {**LOGGED_VARIABLES, "NCCL_DEBUG": "WAR
 MOST = 8
 """Most warnings, notes and devices that are kept of one rank."""
 SHOWN = 300
-_SAID = re.compile(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
+_LOG_LINE = re.compile(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
 _VERSION = re.compile(r"NCCL version (\d[\w.+-]{1,40})")
 _INTERFACE = re.compile(r"Bootstrap ?: Using (?:\[0\])?(?P<name>[^\s:]{1,15}):(?P<address>[^\s<]{2,60})")
 _NETWORK = re.compile(r"Using network (?P<name>.{1,60}?)\s*$")
@@ -234,7 +234,7 @@ def read_log_settings(text: str) -> NcclLog | None:
     for line in text.splitlines():
         if parts := _VERSION.search(line):
             version, heard = version or parts[1], True
-        match = _SAID.search(line)
+        match = _LOG_LINE.search(line)
         if match is None:
             continue
         heard, words = True, match["text"]

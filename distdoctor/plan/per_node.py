@@ -23,7 +23,7 @@ from distdoctor.model.launch_variables import SLURM_JOB
 from distdoctor.model.plan import DEFAULT_PORT, DEFAULT_RANKS_WITHOUT_GPU, Plan
 from distdoctor.plan.launchers import mpi, schedulers
 from distdoctor.plan.launchers.base import DerivedValue, Launched
-from distdoctor.plan.master import (
+from distdoctor.plan.master_address import (
     in_own_place,
     is_available,
     is_host,

@@ -6,7 +6,7 @@ from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import INIT_METHOD, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
 from distdoctor.model.plan import DEFAULT_PORT, Plan, PlanProblem
 from distdoctor.plan.launchers.base import Launched
-from distdoctor.plan.master import master_from_launcher, read_master
+from distdoctor.plan.master_address import master_from_launcher, read_master
 from distdoctor.plan.syntax import number_of
 from distdoctor.plan.values import Values
 

@@ -27,7 +27,7 @@ from distdoctor.model.launch_settings import (
     STANDALONE,
     Setting,
 )
-from distdoctor.plan.master import is_available, meets_in_file
+from distdoctor.plan.master_address import is_available, meets_in_file
 from distdoctor.plan.values import Values
 
 _SWITCH_FLAGS = (

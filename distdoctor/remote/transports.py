@@ -300,7 +300,7 @@ def _distinct(flag: str, hosts: Iterable[NamedHost]) -> tuple[NamedHost, ...]:
 # Limit of open files: a connection to a host takes three, and a shell often allows 1,024 at first.
 
 
-EACH, BESIDE = 3, 64
+FILES_A_HOST, OWN_FILES = 3, 64
 """stdin, stdout and stderr of the command that connects to a host; further open files, also for a moment at its
 start."""
 
@@ -308,12 +308,12 @@ start."""
 def make_room(hosts: int) -> None:
     """Raise the limit of this process and its children for ``hosts`` connections. Raises UsageError if that is not
     allowed."""
-    needed = EACH * hosts + BESIDE
+    needed = FILES_A_HOST * hosts + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         if hard != resource.RLIM_INFINITY and hard < needed:
             raise UsageError(
                 f"{hosts} hosts at a time need {needed} open files here, and this shell may have {hard} (ulimit -Hn): "
-                f"name at most {max(1, (hard - BESIDE) // EACH)} hosts"
+                f"name at most {max(1, (hard - OWN_FILES) // FILES_A_HOST)} hosts"
             )
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

@@ -10,7 +10,7 @@ from distdoctor.model.report import Report
 
 FailOn = Literal["fail", "warn", "never"]
 FAIL_ON: tuple[FailOn, ...] = ("fail", "warn", "never")
-WHOSE = ("all", "own")
+EXIT_STATUS_OF = ("all", "own")
 """``--exit-status``: for the findings of all nodes, or for those that blame this one."""
 
 OK = 0

@@ -274,7 +274,7 @@ class _Kind:
     """True if less is worse."""
 
     def bounds(self, grid: Grid) -> tuple[float, ...]:
-        """The same for these values."""
+        """Return the bounds of the shades for these values."""
         return self.ends(statistics.median(value for row in grid for value in row if value is not None))
 
     def shade(self, value: float, bounds: Sequence[float]) -> str:

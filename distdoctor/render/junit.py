@@ -34,11 +34,11 @@ def render(report: Report, style: Style = PLAIN) -> str:
         others = [f for f in findings if f not in failures]
         if failures:
             failure = ET.SubElement(case, "failure", type=_text(check), message=_text(failures[0].summary))
-            failure.text = _said(failures)
+            failure.text = _findings_text(failures)
         elif not findings and status[check].status == "not-judged":
             ET.SubElement(case, "skipped", message=_text(status[check].why))
         if others:
-            ET.SubElement(case, "system-out").text = _said(others)
+            ET.SubElement(case, "system-out").text = _findings_text(others)
     if report.verdict == "incomplete" and not any(f.severity == "fail" for f in report.findings):
         case = ET.SubElement(suite, "testcase", classname="distdoctor", name="whole", time="0")
         ET.SubElement(case, "error", type="incomplete", message=_text(headline(report).text))
@@ -58,7 +58,7 @@ def _checks(report: Report) -> list[str]:
     return list(dict.fromkeys([*(check.id for check in report.checks), *(f.check for f in report.findings)]))
 
 
-def _said(findings: Sequence[Finding]) -> str:
+def _findings_text(findings: Sequence[Finding]) -> str:
     parts = []
     for finding in findings:
         follows = f" (caused by {finding.because_of})" if finding.because_of else ""

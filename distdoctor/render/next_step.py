@@ -56,7 +56,7 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
     if report.verdict == "incomplete":
         return _to_see_all(report, style, flags, roots)
     if report.verdict == "fail" and roots:
-        return _to_mend(report, style, flags, [root for root in roots if root.severity == "fail"])
+        return _fix_first(report, style, flags, [root for root in roots if root.severity == "fail"])
     if roots:
         again = _check(report, style.program, flags, roots, style.here)
         where = f"{_everywhere(report, flags)}{_left_open(again)}"
@@ -88,7 +88,7 @@ def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Find
     return f"read the {seen} above, then check again{where}", again
 
 
-def _to_mend(report: Report, style: Style, flags: Given, failing: Sequence[Finding]) -> tuple[str, list[str]]:
+def _fix_first(report: Report, style: Style, flags: Given, failing: Sequence[Finding]) -> tuple[str, list[str]]:
     """Return where the job would fail."""
     again = _check(report, style.program, flags, failing, style.here)
     where = f"{_everywhere(report, flags)}{_left_open(again)}"

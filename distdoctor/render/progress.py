@@ -57,7 +57,7 @@ class Pending:
         return what, took, f" (at most {most:.0f} s)" if most is not None else ""
 
 
-def _beside(function: Callable[[], None], name: str) -> None:
+def _start_thread(function: Callable[[], None], name: str) -> None:
     """Run it in a thread of its own; where no further thread is allowed, it is left out."""
     with suppress(RuntimeError):
         threading.Thread(target=function, name=name, daemon=True).start()
@@ -81,14 +81,14 @@ class Plain(Observer):
         """Time of the last roll call; while it goes on, its lines name the missing nodes."""
         self._closed = threading.Event()
         if not quiet:
-            _beside(self._beat, "heartbeat")
+            _start_thread(self._beat, "heartbeat")
 
     def stage_started(self, stage: str, most: float | None = None) -> None:
         """Remember what is being done, for the heartbeat."""
         self.waits(stage, most)
 
     def waits(self, what: str, most: float | None = None) -> None:
-        """The same of what is no stage."""
+        """Print a wait outside the stages."""
         with self._lock:
             self._under_way.begin(what, most)
 
@@ -163,7 +163,7 @@ class Terminal(Observer):
         self._under_way = Pending()
         self._drawn = False
         self._closed = threading.Event()
-        _beside(self._spin, "spinner")
+        _start_thread(self._spin, "spinner")
 
     def stage_started(self, stage: str, most: float | None = None) -> None:
         """Show the stage."""

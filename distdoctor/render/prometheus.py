@@ -75,7 +75,7 @@ def _escaped(value: str) -> str:
 
 
 def _epoch(when: str) -> float:
-    """Of a report's own start; 0 where that makes no sense."""
+    """Return the time of a report's start since 1970 in seconds, 0 if it is invalid."""
     try:
         return datetime.fromisoformat(when).timestamp()
     except (ValueError, OverflowError, OSError):

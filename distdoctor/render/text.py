@@ -455,7 +455,7 @@ def _value_lines(values: dict[str, Any]) -> Iterable[str]:
     for rank, text in _ranked(values.get("collective")):
         yield f"rank {clean(rank)}: {text}"
     for name, value in values.items():
-        if name not in _TOLD:
+        if name not in _WORDED:
             yield f"{clean(name).replace('_', ' ')}: {_plain(value)}"
 
 
@@ -472,7 +472,7 @@ def _torch_line(values: Mapping[str, Any]) -> Iterable[str]:
 
 
 _TRIPS = {"rtt_median": "{} as a rule", "rtt_max": "{} at most"}
-_TOLD = {
+_WORDED = {
     "python", "executable", "torch", "torch_path", "torch_seconds", "torch_error", "torch_importing", "interfaces",
     "gloo_address", "gloo_interface", "reached_at", "variables", "variable_files", "links_good",
     "links_bad", "rtt_median", "rtt_max", "collective",

@@ -29,7 +29,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def fold_short(names: Iterable[str]) -> str:
-    """The same, but of names that take more than SHORT characters, however folded, the first ones and a count."""
+    """Return the names folded, or the first ones and a count if that takes more than SHORT characters."""
     unique = list(dict.fromkeys(names))
     folded = fold(unique)
     return folded if len(folded) <= SHORT or len(unique) < 5 else _first(unique)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from distdoctor.cli.hosts import progress
-from distdoctor.cli.hosts.progress import MOST_ALIKE, Progress
+from distdoctor.cli.hosts.progress import MOST_REPEATED, Progress
 from distdoctor.model.observer import Observer
 from distdoctor.render.progress import Plain
 from distdoctor.render.words import fold_short
@@ -71,7 +71,7 @@ def test_of_hundreds_that_are_gone_for_one_reason_the_first_are_told(
     for host in MANY:
         progress.gone(host, f"me@{host}: Permission denied (publickey).")
     progress.gone("gpu007", "ssh: connect to host gpu007 port 22: Connection refused")
-    assert len(said) == MOST_ALIKE + 2
+    assert len(said) == MOST_REPEATED + 2
     assert said[0] == "gpu001: me@gpu001: Permission denied (publickey).\n"
     assert said[-2].endswith("further hosts of which the same is to be said are in the report\n")
     assert said[-1].startswith("gpu007: ssh: connect")

@@ -80,7 +80,7 @@ def test_of_one_host_no_more_is_kept_than_a_host_may_send(tmp_path: Path, monkey
     assert kept(fetched).keys() == {"a:/tmp/a0.log", "b:/tmp/b0.log", "b:/tmp/b1.log"}
     assert len([why for why in fetched.unread if "more than 2 GiB of this host" in why]) == 2
     assert len([why for why in fetched.unread if "more than 3 files" in why]) == 2
-    assert len(fetched.unread) == 4 + diagnose.SAID and len(fetched._notes) == MOST_NOTES
+    assert len(fetched.unread) == 4 + diagnose.MOST_UNREAD and len(fetched._notes) == MOST_NOTES
 
 
 def test_a_file_of_which_a_part_is_missing_is_not_judged(tmp_path: Path) -> None:

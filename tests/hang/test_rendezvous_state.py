@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from torch.distributed.elastic.rendezvous import dynamic_rendezvous as torchs
 
-from distdoctor.hang.store.reader import NOTHING_YET, decode_state
+from distdoctor.hang.store.reader import EMPTY_STATE, decode_state
 from distdoctor.logs.plain_pickle import MAX_BYTES, MAX_OPERATIONS
 from distdoctor.model.facts import RendezvousView
 from tests.helpers.pace import yardsticks
@@ -63,7 +63,7 @@ def test_a_thousand_nodes() -> None:
 
 
 def test_before_anybody_came() -> None:
-    assert decode_state("job7", NOTHING_YET, NOW) == RendezvousView("job7")
+    assert decode_state("job7", EMPTY_STATE, NOW) == RendezvousView("job7")
 
 
 RAN: list[str] = []

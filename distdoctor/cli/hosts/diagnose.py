@@ -28,7 +28,7 @@ from distdoctor.remote.connection import MOST_BYTES, inflated
 
 LIMIT = 600.0
 """Limit for all files of all hosts."""
-SAID = 100
+MOST_UNREAD = 100
 """Limit of one host's files with a reported error."""
 TOO_MUCH = f"with it, more than {MOST_BYTES >> 30} GiB of this host"
 
@@ -129,8 +129,10 @@ class Fetched(Progress):
 
     def _note_unread(self, host: str, why: str) -> None:
         self._unread_count[host] += 1
-        if self._unread_count[host] <= SAID:
-            self.unread.append(f"{host}: {why[:700]}" if self._unread_count[host] < SAID else f"{host}: and more")
+        if self._unread_count[host] <= MOST_UNREAD:
+            self.unread.append(
+                f"{host}: {why[:700]}" if self._unread_count[host] < MOST_UNREAD else f"{host}: and more"
+            )
 
     @staticmethod
     def _parts(name: str) -> list[str]:

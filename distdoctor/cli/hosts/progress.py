@@ -16,7 +16,7 @@ from distdoctor.render.words import fold_short
 
 MOST_NOTES, MOST_TEXT = 1000, 4096
 """Limits of the different notes of all hosts, and of the characters of one."""
-MOST_ALIKE = 3
+MOST_REPEATED = 3
 """Limit of the hosts that are named if all are gone for the same reason."""
 FEW, EVERY_SECONDS = 20, 0.5
 """For more hosts, the interval of the line with the awaited ones: to word their names at each stage of each would take
@@ -49,9 +49,9 @@ class Progress:
         """Report it at once; its finding is in the report."""
         alike = why.replace(host, "")
         self._gone[alike] += 1
-        if self._gone[alike] <= MOST_ALIKE:
+        if self._gone[alike] <= MOST_REPEATED:
             self._observer.note(f"{host}: {why}")
-        elif self._gone[alike] == MOST_ALIKE + 1:
+        elif self._gone[alike] == MOST_REPEATED + 1:
             self._observer.note(f"{host}: {why}; further hosts of which the same is to be said are in the report")
         self.done(host)
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from distdoctor.logs.plain_pickle import MAX_BYTES, BadPickle, Made, Name, Pairs, load
 from distdoctor.model.facts import AgentView, GroupView, Member, RendezvousView, StoreView
-from distdoctor.model.facts.job import MAX_TOLD
+from distdoctor.model.facts.job import MOST_MEMBERS
 from distdoctor.model.text import fit
 from distdoctor.store.client import Oversize
 from distdoctor.store.read_only import OLD, ReadOnlyStore
@@ -26,10 +26,10 @@ _SMALL = 4096
 _MAX_BLOB = 8 * 1024 * 1024
 _MAX_BLOBS = 32 * 1024 * 1024
 """Most bytes of all the addresses together; an address has eight for each rank."""
-_FORESEEN_RANKS = 256
-_FORESEEN_NODES = 64
-_FORESEEN_GROUPS = 8
-_FORESEEN_ATTEMPTS = 4
+_EXPECTED_RANKS = 256
+_EXPECTED_NODES = 64
+_EXPECTED_GROUPS = 8
+_EXPECTED_ATTEMPTS = 4
 _MAX_RENDEZVOUS = 8
 _MAX_ROUNDS = 64
 _CHUNK = 5000
@@ -80,21 +80,21 @@ class StoreReading:
     async def _foresee(self, store: ReadOnlyStore, old: bool) -> None:
         """Request the keys whose names are predictable."""
         run = self._run_id
-        await self._ask(store, [CLIENTS, f"{STATE}{run}".encode(), *expected_agent_keys(run, _FORESEEN_NODES)])
+        await self._ask(store, [CLIENTS, f"{STATE}{run}".encode(), *expected_agent_keys(run, _EXPECTED_NODES)])
         group = "default_pg/0"
-        attempts = (None, *range(_FORESEEN_ATTEMPTS)) if self._keys.roles or run != "none" or old else (None, 0)
+        attempts = (None, *range(_EXPECTED_ATTEMPTS)) if self._keys.roles or run != "none" or old else (None, 0)
         for attempt in attempts:
             await self._ask(store, expected_communicator_keys(group, attempt))
-            known = self.found.expected_world or _FORESEEN_RANKS
+            known = self.found.expected_world or _EXPECTED_RANKS
             here = await self._ask(store, expected_rank_keys(group, attempt, range(known), old))
             if here and not self.found.expected_world:
                 await self._addresses(store)
                 world = max((one.world or 0 for one in self._members.values()), default=0)
-                if _FORESEEN_RANKS < world <= MAX_WORLD:
-                    await self._ask(store, expected_rank_keys(group, attempt, range(_FORESEEN_RANKS, world), old))
+                if _EXPECTED_RANKS < world <= MAX_WORLD:
+                    await self._ask(store, expected_rank_keys(group, attempt, range(_EXPECTED_RANKS, world), old))
             if here:
-                for number in range(1, _FORESEEN_GROUPS):
-                    ranks = range(min(known, _FORESEEN_RANKS))
+                for number in range(1, _EXPECTED_GROUPS):
+                    ranks = range(min(known, _EXPECTED_RANKS))
                     if not await self._ask(store, expected_rank_keys(f"{group}//{number}", attempt, ranks, old)):
                         break
 
@@ -108,8 +108,8 @@ class StoreReading:
         keys = self._keys
         tables = [*keys.roles.values(), *keys.shares.values(), keys.debug]
         wanted = [CLIENTS] if keys.clients else []
-        wanted += [key for table in tables for _, key in sorted(table.items())[:MAX_TOLD]]
-        wanted += [*list(keys.barriers.values())[:MAX_TOLD], *keys.leaving[:MAX_TOLD]]
+        wanted += [key for table in tables for _, key in sorted(table.items())[:MOST_MEMBERS]]
+        wanted += [*list(keys.barriers.values())[:MOST_MEMBERS], *keys.leaving[:MOST_MEMBERS]]
         self._values.update(await store.values(wanted, _SMALL))
 
     async def _read_rendezvous(self, store: ReadOnlyStore) -> None:
@@ -147,8 +147,8 @@ class StoreReading:
         groups = sorted(self._keys.groups.values(), key=lambda one: (one.path.count("//"), one.path))
         for group in (*groups, *self._keys.private.values()):
             wanted = [(rank, key) for rank, key in sorted(group.addresses.items()) if key not in self._members]
-            wanted, size = wanted[:MAX_TOLD], 256
-            hosts = await store.values([key for _, key in sorted(group.hosts.items())[:MAX_TOLD]], _SMALL)
+            wanted, size = wanted[:MOST_MEMBERS], 256
+            hosts = await store.values([key for _, key in sorted(group.hosts.items())[:MOST_MEMBERS]], _SMALL)
             while wanted and budget > 0:
                 part, wanted = wanted[: max(1, 65536 // size)], wanted[max(1, 65536 // size) :]
                 values = await store.values([key for _, key in part], _MAX_BLOB)
@@ -177,7 +177,7 @@ class StoreReading:
             rendezvous=tuple(self._rendezvous),
             barriers={
                 fit(name): number
-                for name, key in list(keys.barriers.items())[:MAX_TOLD]
+                for name, key in list(keys.barriers.items())[:MOST_MEMBERS]
                 if (number := parse_counter(values.get(key, b""))) is not None
             },
             debug_servers={
@@ -197,7 +197,7 @@ class StoreReading:
             path,
             fit(group.device),
             tuple(joined),
-            members[:MAX_TOLD],
+            members[:MOST_MEMBERS],
             communicators=group.communicators if accelerated else 0,
             timed_out=accelerated and group.timed_out,
             attempt=group.attempt,
@@ -213,7 +213,7 @@ class StoreReading:
         roles, shares = keys.roles[run], keys.shares.get(run, {})
         hosts = {agent.node: agent for one in self._rendezvous for agent in one.agents if agent.node is not None}
         found = []
-        for node, key in sorted(roles.items())[:MAX_TOLD]:
+        for node, key in sorted(roles.items())[:MOST_MEMBERS]:
             first, world = share(values.get(shares.get(node, b""), b""))
             known = hosts.get(node, AgentView())
             ranks = role(values.get(key, b""))
@@ -479,7 +479,7 @@ def _address(value: bytes) -> tuple[str, int | None]:
 
 
 T = TypeVar("T")
-NOTHING_YET = b"Y2FuaW1hZGFt"
+EMPTY_STATE = b"Y2FuaW1hZGFt"
 """Placeholder of the first agent before there is a state."""
 MAX_VALUE = MAX_BYTES // 3 * 4
 MAX_AGENTS = 20_000
@@ -495,7 +495,7 @@ _DATETIME_BYTES = 10
 def decode_state(run_id: str, value: bytes, now: datetime) -> RendezvousView:
     """Return the state in ``value``; ``problem`` gives the reason if there is none."""
     view = RendezvousView(run_id)
-    if value == NOTHING_YET:
+    if value == EMPTY_STATE:
         return view
     try:
         state = load(base64.b64decode(value, validate=True), _NAMES)

@@ -389,7 +389,7 @@ StoreState = Literal["read", "partly", "silent", "closed", "foreign", "unreached
 """``read``: a TCPStore, read whole. ``partly``: a TCPStore; time ran out, or the connection ended, before all was read.
 ``silent``: it accepts connections and sends nothing. ``closed``: it closes the connection. ``foreign``: another
 service. ``unreached``: no connection, or no address of that name (``contact`` and ``problems`` have the reason)."""
-MAX_TOLD = 1024
+MOST_MEMBERS = 1024
 """Limit of the members of one group with an address."""
 
 
@@ -417,7 +417,7 @@ class GroupView:
     joined: tuple[int, ...] = ()
     """Ranks of this group that wrote their addresses, in order. With NCCL no rank writes any."""
     members: tuple[Member, ...] = ()
-    """Records of these, of the first MAX_TOLD that were read."""
+    """Records of these, of the first MOST_MEMBERS that were read."""
     communicators: int = 0
     """For NCCL: number of communicators that were begun (their first ranks wrote an id)."""
     timed_out: bool = False

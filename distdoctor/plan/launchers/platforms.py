@@ -100,12 +100,12 @@ def detect_platform(env: Mapping[str, str]) -> Launched | None:
     """Detect one node of several. In the job of a scheduler on such a platform, the scheduler is nearer."""
     if RANK.variables[0] in env or base.job_nodes(env)[0]:
         return None
-    return next((placed for platform in PLATFORMS if (placed := _numbered_node(platform, env))), None)
+    return next((placed for platform in PLATFORMS if (placed := _node_by_variables(platform, env))), None)
 
 
 def dlrover(env: Mapping[str, str]) -> Launched | None:
     """Detect a node of several, on which dlrover-run has not started ranks."""
-    return None if any(name in env for name in LOCAL_RANK.variables) else _numbered_node(DLROVER, env)
+    return None if any(name in env for name in LOCAL_RANK.variables) else _node_by_variables(DLROVER, env)
 
 
 def by_script(env: Mapping[str, str]) -> Launched | None:
@@ -117,7 +117,7 @@ def by_script(env: Mapping[str, str]) -> Launched | None:
         return (
             None
             if COUNT in env
-            else next(filter(None, (_numbered_node(other, env) for other in OTHERS)), _by_ranks(env))
+            else next(filter(None, (_node_by_variables(other, env) for other in OTHERS)), _by_ranks(env))
         )
     derived = {
         "nnodes": DerivedValue(count, COUNT),
@@ -182,7 +182,7 @@ def platform_number_note(env: Mapping[str, str]) -> str:
     )
 
 
-def _numbered_node(platform: PlatformVariables, env: Mapping[str, str]) -> Launched | None:
+def _node_by_variables(platform: PlatformVariables, env: Mapping[str, str]) -> Launched | None:
     count, number = number_of(env.get(platform.count)), number_of(env.get(platform.number))
     if (platform.sign and platform.sign not in env) or not count or count < 2 or number is None or number >= count:
         return None

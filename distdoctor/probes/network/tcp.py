@@ -23,7 +23,7 @@ PATIENT_SECONDS = 7.5
 """Enough for the third retransmission, which a packet filter that limits new connections may let through."""
 SYN_AGAIN = 0.9
 """Seconds: a SYN without an answer is sent again after 1 s (RFC 6298, 2.1), and no sooner."""
-BESIDE_SECONDS = 0.25
+SECOND_TRY_SECONDS = 0.25
 """Seconds after which a second connection is tried: TCP retransmits a lost first packet only after 1 s (RFC 6298,
 2.1)."""
 Opened = tuple[Contact, socket.socket | None]
@@ -56,7 +56,7 @@ async def open_socket(
     ``max_segment``: bytes; neither side then sends larger TCP segments on this connection. ``interface``: outgoing
     interface, whatever the routes say (SO_BINDTODEVICE, which needs no privilege from Linux 5.7 on).
 
-    Without an answer after BESIDE_SECONDS a second attempt starts beside it, and the first answer counts.
+    Without an answer after SECOND_TRY_SECONDS a second attempt starts beside it, and the first answer counts.
     """
     result, first = await open_either(address, port, seconds, max_segment, interface)
     if first is not None:
@@ -80,9 +80,9 @@ async def open_either(
     began = time.monotonic()
     attempts = [asyncio.ensure_future(_attempt(address, port, seconds, max_segment, interface))]
     try:
-        await asyncio.wait(attempts, timeout=BESIDE_SECONDS)
+        await asyncio.wait(attempts, timeout=SECOND_TRY_SECONDS)
         if not attempts[0].done():
-            left = max(0.0, seconds - BESIDE_SECONDS)
+            left = max(0.0, seconds - SECOND_TRY_SECONDS)
             attempts.append(asyncio.ensure_future(_attempt(address, port, left, max_segment, interface)))
             await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
         chosen = next((task for task in attempts if task.done() and task.result()[0].answered), attempts[0])

@@ -164,7 +164,7 @@ class Inbox:
         if tick == self._tick and not self._news and now - self._looked < pause:
             return False
         before = len(self.participants), sum(m.sequence for m in self.participants.values())
-        for number in range(1, min(await self._counted(), self._most) + 1):
+        for number in range(1, min(await self._announced(), self._most) + 1):
             if number not in self.participants:
                 await self._greet(number)
             participant = self.participants.get(number)
@@ -196,9 +196,9 @@ class Inbox:
 
     async def unheard(self) -> bool:
         """Return whether a process has enrolled that has not said hello yet."""
-        return await self._counted() > sum(number != OWN for number in self.participants)
+        return await self._announced() > sum(number != OWN for number in self.participants)
 
-    async def _counted(self) -> int:
+    async def _announced(self) -> int:
         """Return the number of processes that enrolled."""
         count = await self.number(self.keys.members)
         if count > self._most:

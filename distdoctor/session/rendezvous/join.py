@@ -68,7 +68,7 @@ class Rendezvous:
         self.wait_reporter = WaitReporter(context, zygote)
         self.contact = MasterContact(context, self.wait_reporter)
         self.port_scanner = PortScanner(context, self.seal)
-        self.markers = MarkerFinder(context, self.seal, self.hosting, self.contact)
+        self.markers = RunMarkerReader(context, self.seal, self.hosting, self.contact)
 
     async def join(self) -> JoinedStore | None:
         """Return the joined store; None once ``--wait`` is over or waiting cannot help, with the observations in the
@@ -264,8 +264,11 @@ MARKER_SECONDS = 3.0
 ``--wait`` ends: node 0's own connection to it may be late, if a packet filter limits new connections."""
 
 
-class MarkerFinder:
-    """Reads marks, and notes what else was in their place."""
+class RunMarkerReader:
+    """Reader of the marker that node 0 of this run wrote into its store.
+
+    It notes whatever else answers at node 0's address: another run's store, or another service.
+    """
 
     def __init__(self, context: RunContext, seal: Seal, hosting: StoreHost, contact: MasterContact) -> None:
         self._context, self._seal, self._hosting, self._contact = context, seal, hosting, contact

@@ -160,7 +160,7 @@ class RankStages:
         if mine is None:
             return True, ""
         if command.apart:
-            return await self._search_apart(command)
+            return await self._search_own_ranks(command)
         if command.across is not None:
             return await self._search_across(command, command.across)
         world = sum(len(command.group_ranks[number]) for number, group in command.groups.items() if group == mine)
@@ -174,7 +174,7 @@ class RankStages:
         errors = [entry.error or "" for entry in entries.values() if entry.status != "ok"]
         return not errors, errors[0][:SEARCH_ERROR] if errors else ""
 
-    async def _search_apart(self, command: Command) -> tuple[bool, str]:
+    async def _search_own_ranks(self, command: Command) -> tuple[bool, str]:
         """Search this process's own ranks, each alone and in pairs; the result is in the facts."""
         ranks, arguments = command.ranks[str(self._number)], self._in_store(command, SEARCH)
         prefix = f"{self._keys.prefix(SEARCH.name, command.attempt)}/{self._number}"
