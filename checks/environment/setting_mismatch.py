@@ -163,7 +163,7 @@ def of_shell(cluster: Cluster) -> Iterator[Finding]:
 
 
 def names(cluster: Cluster) -> list[str]:
-    """The settings that the backends of the job must have must_match on every node."""
+    """The settings that the backends of the job must have alike on every node."""
     nccl = all(plans_nccl_group(node) for node in cluster.nodes)
     gloo = all(node.plan.gloo_planned for node in cluster.nodes)
     there = {name for node in cluster.nodes for name in node.variables}

@@ -340,7 +340,7 @@ def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tupl
         if owner is None:
             return f"Start node 0 on {absent[0]}, and fix the error that it prints."
         theirs = f"MASTER_ADDR is an address of {owner.name}, which was started as node {owner.plan.node_rank}"
-        return f"Start node 0: {theirs}. If the node ranks were ranks_named from 1, subtract 1 from each --node-rank."
+        return f"Start node 0: {theirs}. If the node ranks were counted from 1, subtract 1 from each --node-rank."
     if shut_out(zero) and zero.plan.started == "rank":
         leftover = "if no launcher starts ranks here, run `unset RANK WORLD_SIZE LOCAL_RANK`"
         return f"Start rank 0 on {zero.name}; {leftover}."
