@@ -12,7 +12,7 @@ from typing import Any, Literal
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.facts import BadFacts, NodeFacts
 from distdoctor.model.report import Report
-from distdoctor.model.stages import BY_NAME, MESH, SEARCH, TRIAL, Stage
+from distdoctor.model.stages import BY_NAME, MESH, SEARCH, TRIAL
 from distdoctor.probes.network import routing
 from distdoctor.probes.network.neighbours import answered, unanswered
 from distdoctor.ranks.calls import LATE_SECONDS
@@ -48,6 +48,8 @@ class StageFollower:
         self._transcript = transcript
         self._ranks: RankStages | None = None
         self._mesh: MeshStage | None = None
+        self._work: asyncio.Task[None] | None = None
+        """Stage that runs, or the last one that ran."""
         self._due: float | None = None
         """Time of the monotonic clock until which node 0's commands so far may take; None without a command, or after
         it."""
@@ -67,60 +69,69 @@ class StageFollower:
         Raises StoreGone if the store goes away, Untrusted if others write into it, Unconfirmed, TooLate.
         """
         await self._post.enrol()
-        number, token = self._post.number, self._store.marker.token
-        self._mesh = mesh = MeshStage(self._context, token, number)
-        address = self._context.plan.master_addr or self._store.address
-        self._ranks = ranks = RankStages(
-            self._context, self._zygote, address, self._store.port, self._post.keys, number, self.send
-        )
-        port = None
-        if self._context.leads_node or self._transcript is not None:
-            port = await mesh.listen(self._transcript)
-        await self.send(Event("hello", self._context.facts, mesh_port=port))
-        stages: dict[Stage, Callable[[Command], Awaitable[Ended]]] = {**ranks.work, MESH: mesh.measure}
-        trials = {TRIAL: ranks.trial, SEARCH: ranks.search}
+        ranks, mesh = await self._say_hello()
         orders = self._orders()
-        work: asyncio.Task[None] | None = None
         try:
             async for command in self._post.commands():
                 try:
                     orders.admit(command)
                 except BadFacts as err:
                     raise Untrusted(f"a command to {command.op} {command.stage[:40]}: {err}") from None
-                if self._transcript is not None and work is None:
-                    if silent := unanswered():
-                        self._context.update_network(hardware_addresses=answered(), unanswered=silent)
-                    self._context.update_network(ipsec=routing.ipsec_policies())
-                self._due = max(self._due or 0.0, time.monotonic() + command.seconds)
-                if command.op == "abort":
-                    ranks.abort.set()
-                elif command.op == "skip":
-                    self._context.skip(command.stage, command.reason, command.blocked_by)
-                elif command.op == "stage" and str(number) not in command.ranks:
-                    if work is None:
-                        self.begun_without = len(command.ranks)
-                    self._context.skip(command.stage, "the others had begun without this node")
-                elif command.op == "stage":
-                    self._together[command.stage] = len(command.ranks)
-                    if work is not None:
-                        await work
-                    ranks.abort = asyncio.Event()
-                    stage = BY_NAME[command.stage]
-                    work = asyncio.create_task(
-                        self._run_stage(command, stages[stage])
-                        if stage in stages
-                        else self._run_trial(command, trials[stage])
-                    )
-                else:
+                if self._transcript is not None and self._work is None:
+                    self._note_network()
+                if command.op == "report":
                     self._due = None
-                    if work is not None:
-                        work.cancel()  # a stage that has not ended by now is not in the report
-                        await asyncio.wait([work])
+                    if self._work is not None:
+                        self._work.cancel()  # a stage that has not ended by now is not in the report
+                        await asyncio.wait([self._work])
                     return await self._report(command)
+                self._due = max(self._due or 0.0, time.monotonic() + command.seconds)
+                await self._obey(command, ranks, mesh)
         finally:
-            if work is not None and not work.done():
-                work.cancel()
+            if self._work is not None and not self._work.done():
+                self._work.cancel()
         return None
+
+    async def _say_hello(self) -> tuple[RankStages, MeshStage]:
+        """Announce this process's facts and the port of its listener; return the work of its stages."""
+        number, store = self._post.number, self._store
+        self._mesh = mesh = MeshStage(self._context, store.marker.token, number)
+        address = self._context.plan.master_addr or store.address
+        self._ranks = ranks = RankStages(
+            self._context, self._zygote, address, store.port, self._post.keys, number, self.send
+        )
+        listens = self._context.leads_node or self._transcript is not None
+        port = await mesh.listen(self._transcript) if listens else None
+        await self.send(Event("hello", self._context.facts, mesh_port=port))
+        return ranks, mesh
+
+    def _note_network(self) -> None:
+        """Note on node 0 the neighbours that do not answer, and the IPsec policies."""
+        if silent := unanswered():
+            self._context.update_network(hardware_addresses=answered(), unanswered=silent)
+        self._context.update_network(ipsec=routing.ipsec_policies())
+
+    async def _obey(self, command: Command, ranks: RankStages, mesh: MeshStage) -> None:
+        """Begin a stage, after the one before it has ended; or skip one, or end it early."""
+        if command.op == "abort":
+            ranks.abort.set()
+        elif command.op == "skip":
+            self._context.skip(command.stage, command.reason, command.blocked_by)
+        elif str(self._post.number) not in command.ranks:
+            if self._work is None:
+                self.begun_without = len(command.ranks)
+            self._context.skip(command.stage, "the others had begun without this node")
+        else:
+            self._together[command.stage] = len(command.ranks)
+            if self._work is not None:
+                await self._work
+            ranks.abort = asyncio.Event()
+            stage, trials = BY_NAME[command.stage], {TRIAL: ranks.trial, SEARCH: ranks.search}
+            self._work = asyncio.create_task(
+                self._run_trial(command, trials[stage])
+                if stage in trials
+                else self._run_stage(command, mesh.measure if stage == MESH else ranks.work[stage])
+            )
 
     async def send(self, event: Event) -> None:
         """Send one message to the leader, with the current facts where it carries facts."""

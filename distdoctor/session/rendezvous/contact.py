@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from distdoctor.model.addresses import in_network
 from distdoctor.model.facts import Contact, InterfaceContact
@@ -16,6 +18,8 @@ from distdoctor.session.context import RunContext
 from distdoctor.session.rendezvous.lookup import reached_at
 from distdoctor.session.rendezvous.progress import WaitReporter
 from distdoctor.store.client import MAX_SEGMENT
+
+T = TypeVar("T")
 
 CONTROL_CONNECT_SECONDS = 2.0
 LAST_SECONDS = 1.5
@@ -31,6 +35,15 @@ connections lets some through by then."""
 def control_ports(port: int) -> tuple[int, int]:
     """Return the ports of a silent host to try beside ``port``: that of ssh, and one where nobody should listen."""
     return 22, port + 1 if port < 65535 else port - 1
+
+
+async def _result(task: asyncio.Future[T] | None, begin: Callable[[], Awaitable[T]], wanted: bool) -> T | None:
+    """Return the result of a task, which begins now if it has not; None, without the task, if it is not wanted."""
+    if wanted:
+        return await (task or begin())
+    if task is not None:
+        task.cancel()
+    return None
 
 
 class MasterContact:
@@ -67,53 +80,58 @@ class MasterContact:
         """
         self.close()
         tried: list[Contact] = []
-        other_ways: tuple[InterfaceContact, ...] = ()
+        by_others: tuple[InterfaceContact, ...] | None = None
         for address in sorted(addresses, key=lambda a: ":" not in a):
-            self._wait_reporter.trying = address, time.monotonic()
-            before, seconds = self._slow_result_before(address), CONNECT_SECONDS
-            if before is not None:
-                seconds = max(LAST_SECONDS, min(seconds, deadline - time.monotonic()))
-            longest = min(PATIENT_SECONDS, max(seconds, deadline - time.monotonic()))
-            opening = open_alone if self.limited else open_socket
-            attempt = asyncio.ensure_future(opening(address, self._context.plan.master_port, longest, MAX_SEGMENT))
-            done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
-            control = asyncio.ensure_future(self._control(address)) if not done else None
-            attempts = asyncio.ensure_future(self._by_other_interfaces(address)) if not done else None
-            contact, self._opened = await self._in_time(attempt, control, address, seconds - SILENT_AFTER)
-            if before is not None and contact.outcome == "no-answer" and seconds < CONNECT_SECONDS:
-                contact = before
-            self._wait_reporter.trying = None
+            contact, by_others = await self._try(address, deadline)
             tried.append(contact)
-            if contact.outcome != "no-answer":
-                self._silent_since = None
-            elif self._silent_since is None:
-                self._silent_since = time.monotonic() - contact.seconds
-            answered_elsewhere = control is not None and control.done() and control.result().answered
-            self.limited |= answered_elsewhere and contact.outcome in ("no-answer", "open")
-            if contact.outcome in ("no-answer", "rejected"):
-                self._context.update_network(control=await (control or self._control(address)))
-            elif control is not None:
-                control.cancel()
-            if contact.outcome in ("no-answer", "unreachable"):
-                other_ways = await (attempts or self._by_other_interfaces(address))
-            elif attempts is not None:
-                attempts.cancel()
             if contact.outcome == "open":
                 break
-        self._context.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
+        *passed_over, last = tried
+        self._context.update_network(contact=last, passed_over=tuple(passed_over))
         network = self._context.facts.network
-        if tried[-1].outcome == "open" and tried[1:] and network is not None and network.master_is_own is False:
+        if last.outcome == "open" and passed_over and network is not None and network.master_is_own is False:
             # Not the first address, for which the route was looked up: the one that answers has another route.
-            way, primary = reached_at(self._context.facts, tried[-1].address, own=False)
-            self._context.update_network(route=way, primary=primary)
-        if tried[-1].outcome != "open":
+            route, primary = reached_at(self._context.facts, last.address, own=False)
+            self._context.update_network(route=route, primary=primary)
+        if last.outcome != "open":
             self._context.update_network(
                 hardware_addresses=answered(), unanswered=unanswered(), ipsec=routing.ipsec_policies()
             )
-        if tried[-1].outcome in ("no-answer", "unreachable") and other_ways:
-            self._context.update_network(other_ways=other_ways)
-        self._note_neighbour(tried[-1])
-        return tried[-1]
+        if by_others:
+            self._context.update_network(other_ways=by_others)
+        self._note_neighbour(last)
+        return last
+
+    async def _try(self, address: str, deadline: float) -> tuple[Contact, tuple[InterfaceContact, ...] | None]:
+        """Connect to one address. Return the result, and those by the other interfaces if no host answers."""
+        self._wait_reporter.trying = address, time.monotonic()
+        before, seconds = self._slow_result_before(address), CONNECT_SECONDS
+        if before is not None:
+            seconds = max(LAST_SECONDS, min(seconds, deadline - time.monotonic()))
+        longest = min(PATIENT_SECONDS, max(seconds, deadline - time.monotonic()))
+        opening = open_alone if self.limited else open_socket
+        attempt = asyncio.ensure_future(opening(address, self._context.plan.master_port, longest, MAX_SEGMENT))
+        done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
+        control = asyncio.ensure_future(self._control(address)) if not done else None
+        others = asyncio.ensure_future(self._by_other_interfaces(address)) if not done else None
+        contact, self._opened = await self._in_time(attempt, control, address, seconds - SILENT_AFTER)
+        if before is not None and contact.outcome == "no-answer" and seconds < CONNECT_SECONDS:
+            contact = before
+        self._wait_reporter.trying = None
+        self._note_silence(contact, control is not None and control.done() and control.result().answered)
+        host_up = await _result(control, lambda: self._control(address), contact.outcome in ("no-answer", "rejected"))
+        if host_up is not None:
+            self._context.update_network(control=host_up)
+        silent = contact.outcome in ("no-answer", "unreachable")
+        return contact, await _result(others, lambda: self._by_other_interfaces(address), silent)
+
+    def _note_silence(self, contact: Contact, host_answers: bool) -> None:
+        """Note since when the address is silent, and whether a packet filter may limit connections to it."""
+        if contact.outcome != "no-answer":
+            self._silent_since = None
+        elif self._silent_since is None:
+            self._silent_since = time.monotonic() - contact.seconds
+        self.limited |= host_answers and contact.outcome in ("no-answer", "open")
 
     async def _in_time(
         self, attempt: asyncio.Future[Opened], control: asyncio.Future[Contact] | None, address: str, seconds: float
