@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from distdoctor.mesh.listener import LinkTarget
 from distdoctor.model.addresses import is_loopback, parse_address
@@ -102,10 +102,31 @@ ORDER = tuple(
     for step in (stage, *[TRIAL] * stage.tries_fixes, *[SEARCH] * stage.searched)
 )
 """Stages that node 0 opens, in order."""
+_ONLY_IN: tuple[tuple[Callable[[Command], object], tuple[str, ...], str], ...] = (
+    (lambda command: command.marks, (STORE.name,), "looks for no files"),
+    (
+        lambda command: command.targets or command.announced or command.announcer is not None,
+        tuple(stage.name for stage in ALL_STAGES if stage.links),
+        "connects to nobody",
+    ),
+    (
+        lambda command: command.limited,
+        (STORE.name, MESH.name, GLOO.name, COLLECTIVE.name),
+        "does not wait for limited addresses",
+    ),
+    (lambda command: command.env, (TRIAL.name,), "sets no variables"),
+    (lambda command: command.mesh or command.extra, (COLLECTIVE.name,), "creates no groups of a mesh"),
+    (
+        lambda command: command.groups or command.apart or command.across is not None,
+        (SEARCH.name,),
+        "does not run in such groups",
+    ),
+)
+"""Parts of a command, the stages whose commands may have them, and the reason for which others may not."""
 MAX_PATH = 4096
 SURPLUS = 64
-HOST_NAME = re.compile(r"[\w.:-]{1,253}", re.ASCII)
 """Processes beyond those planned that are still read: whoever starts too many gets a finding."""
+HOST_NAME = re.compile(r"[\w.:-]{1,253}", re.ASCII)
 
 
 class CommandValidator:
@@ -145,44 +166,42 @@ class CommandValidator:
         within("attempt", command.attempt, attempt, attempt)
         self._place = place + 1
 
-    def _stage(self, command: Command) -> None:  # noqa: C901
+    def _stage(self, command: Command) -> None:
         finite_seconds("seconds", command.seconds)
         within("world", command.world, 1, MAX_RANKS)
         if sum(len(ranks) for ranks in command.group_ranks.values()) != command.world:
             raise BadFacts(f"{command.world} ranks are announced, and not as many are listed")
         if command.ranks.keys() != command.group_ranks.keys():
             raise BadFacts("the ranks of one process are not those of another")
+        for is_set, stages, text in _ONLY_IN:
+            if is_set(command) and command.stage not in stages:
+                raise BadFacts(f"the stage {command.stage} {text}")
         mine = str(self._me)
         if mine in command.ranks:
             self._own_ranks(command.ranks[mine], command.group_ranks[mine], command.world)
             within("node rank", command.node_ranks.get(mine), 0, MAX_NODES)
         for path, name in command.marks.items():
-            if command.stage != STORE.name or len(path) > MAX_PATH or not MARK_NAME.fullmatch(name):
+            if len(path) > MAX_PATH or not MARK_NAME.fullmatch(name):
                 raise BadFacts(f"{name[:40]!r} is no file of a check")
         if BY_NAME[command.stage].links:
             self._targets(command)
-        elif command.targets or command.announced or command.announcer is not None:
-            raise BadFacts(f"the stage {command.stage} connects to nobody")
         if command.limited:
             self._limited(command)
         if command.announced and not HOST_NAME.fullmatch(command.announced):
             raise BadFacts(f"{command.announced[:60]!r} is no name of a host")
-        if command.stage == TRIAL.name:
-            check_env(command.env.get(mine, {}))
-        elif command.env:
-            raise BadFacts(f"the stage {command.stage} sets no variables")
-        if command.apart and command.stage != SEARCH.name:
-            raise BadFacts(f"the stage {command.stage} is not climbed apart")
-        if command.across is not None and (command.stage != SEARCH.name or command.across not in (0, 1)):
-            raise BadFacts(f"the stage {command.stage} is not climbed across")
+        check_env(command.env.get(mine, {}))
         check_mesh(command.mesh, command.extra, command.mesh_order)
-        if (command.mesh or command.extra) and command.stage != COLLECTIVE.name:
-            raise BadFacts(f"the stage {command.stage} creates no groups of a mesh")
-        members = [number for number, group in command.groups.items() if group == command.groups.get(mine)]
-        if command.across is not None and mine in members and (command.apart or len(members) != 2):
-            raise BadFacts(f"the stage {command.stage} is not climbed across such groups")
-        if (command.stage == SEARCH.name) != bool(command.groups) or not command.groups.keys() <= command.ranks.keys():
-            raise BadFacts(f"the stage {command.stage} is not climbed in such groups")
+        if command.stage == SEARCH.name:
+            self._groups(command)
+
+    def _groups(self, command: Command) -> None:
+        mine = str(self._me)
+        if not command.groups or not command.groups.keys() <= command.ranks.keys():
+            raise BadFacts(f"the stage {command.stage} does not run in such groups")
+        size = sum(group == command.groups.get(mine) for group in command.groups.values())
+        paired = mine not in command.groups or (size == 2 and not command.apart)
+        if command.across is not None and not (paired and command.across in (0, 1)):
+            raise BadFacts(f"the stage {command.stage} does not run across such groups")
 
     def _own_ranks(self, ranks: tuple[int, ...], group: tuple[int, ...], world: int) -> None:
         if not len(ranks) == len(group) == self._ranks:
@@ -206,8 +225,6 @@ class CommandValidator:
             within(f"number of addresses of process {member}", len(addresses), 1, MAX_ADDRESSES)
 
     def _limited(self, command: Command) -> None:
-        if command.stage not in (STORE.name, MESH.name, GLOO.name, COLLECTIVE.name):
-            raise BadFacts(f"the stage {command.stage} does not wait for limited addresses")
         within("number of limited addresses", len(command.limited), 1, MAX_ADDRESSES * (2 * self._planned + SURPLUS))
         for address in command.limited:
             if parse_address(address) is None:
