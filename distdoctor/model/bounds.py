@@ -155,7 +155,7 @@ def check_mesh(mesh: tuple[tuple[str, int], ...], groups: int, order: tuple[str,
 
 
 def check_run(run: str, token: str, token_bytes: int) -> None:
-    """Raise BadFacts if no node 0 writes these into its mark."""
+    """Raise BadFacts if no node 0 writes these into its marker."""
     if not _RUN.fullmatch(run):
         raise BadFacts(f"run {_short(run)} is not 16 hexadecimal digits")
     if token and not re.fullmatch(rf"[0-9a-f]{{{2 * token_bytes}}}", token):

@@ -23,7 +23,7 @@ class Stage:
     """Subject of the stage, in a few words."""
     opened: bool = False
     """True if node 0 opens it for all joined nodes; else each process runs it by itself."""
-    climbs: Literal["process", "node"] = "process"
+    runs_in: Literal["process", "node"] = "process"
     """Every started process, with its ranks; or one process of each node for them all."""
     needs: tuple[str, ...] = ()
     """Stages whose failure, or that of a stage they need, keeps this one from running."""
@@ -54,7 +54,7 @@ class Stage:
 
 ALL_STAGES = (
     Stage("environment", "launch variables, and the plan they make"),
-    Stage("host", "names, limits, shared memory, clock", climbs="node"),
+    Stage("host", "names, limits, shared memory, clock", runs_in="node"),
     Stage("gpu", "the devices that the ranks see", skips_without=("torch",), seconds=30.0),
     Stage("network", "MASTER_ADDR and the way there, what answers on MASTER_PORT", after_torch=True),
     Stage(
@@ -69,7 +69,7 @@ ALL_STAGES = (
         "mesh",
         "connections between all nodes, on the ports that backends use",
         opened=True,
-        climbs="node",
+        runs_in="node",
         needs=("store",),
         skips_without=("other nodes",),
         seconds=8.0,

@@ -198,7 +198,7 @@ class StageRunner:
 
     async def _alone(self, stage: Stage, work: Callable[[], Awaitable[Ended]]) -> None:
         """Run one stage that needs no other node, if this process is the one to run it."""
-        if stage.climbs == "node" and not self._context.leads_node:
+        if stage.runs_in == "node" and not self._context.leads_node:
             self._context.skip(stage.name, ANOTHER_PROCESS)
         else:
             await self._context.run_stage(stage.name, work(), stage.seconds)

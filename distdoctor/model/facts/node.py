@@ -38,7 +38,7 @@ class RendezvousFacts:
 
     joined: bool = False
     ours: bool | None = None
-    """True if the store that was reached carries distdoctor's mark; None if none was reached."""
+    """True if the store that was reached carries distdoctor's marker; None if none was reached."""
     hosted: bool = False
     """True if this process hosts the store (it is node 0)."""
     waited: float = 0.0
@@ -73,7 +73,7 @@ class RendezvousFacts:
     callers: tuple[Caller, ...] = ()
     """On node 0: the processes that it refused because of their tokens."""
     speaks: str = ""
-    """Version of the distdoctor that wrote the mark on the store, if this one does not understand it."""
+    """Version of the distdoctor that wrote the marker in the store, if this one does not understand it."""
     forged: tuple[str, ...] = ()
     """Values in the store under this run's keys that its processes have not written."""
     late: int | None = None

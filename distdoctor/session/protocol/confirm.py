@@ -108,7 +108,7 @@ def proven(context: RunContext, together: Mapping[str, int]) -> bool:
     ended = {stage.stage: stage.status for stage in facts.stages}
     for stage in ALL_STAGES[: stage_index(options.until) + 1]:
         needless = (
-            (stage.climbs == "node" and not context.leads_node)
+            (stage.runs_in == "node" and not context.leads_node)
             or ("other nodes" in stage.skips_without and context.plan.one_node)
             or ("GPU" in stage.skips_without and stage.backend not in context.plan.backends(gpus=gpus))
             or (stage == GPU and not gpus)

@@ -204,14 +204,14 @@ class OtherProtocol(Exception):
 
 @dataclass(frozen=True)
 class _Speaker:
-    """Fields of every version's mark."""
+    """Fields of every version's marker."""
 
     version: str
     protocol: int
 
 
 def read_marker(data: bytes) -> Marker:
-    """Return the mark. Raises OtherProtocol for another distdoctor's mark, BadFacts if no node 0 writes it."""
+    """Return the marker. Raises OtherProtocol for another distdoctor's marker, BadFacts if no node 0 writes it."""
     speaker = decode(data, _Speaker)
     if speaker.protocol != PROTOCOL:
         within("length of a version", len(speaker.version), 1, VERSION_LENGTH)

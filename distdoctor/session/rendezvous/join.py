@@ -4,7 +4,7 @@ Node 0 opens the store first and refuses nobody. A failure that may pass by itse
 a name without an address) is retried until ``--wait`` ends and reported as "so far"; a permanent one ends the
 rendezvous at once.
 
-* *marker* (also: the mark): value that node 0 writes under one key of the store, so that others know it for a check's.
+* *marker*: value that node 0 writes under one key of the store, so that others know it for a check's.
   It names the run, and holds node 0's plan.
 * *seal*: authentication of each value in the store by the run's ``--token``; without a token it changes nothing.
 * *hosting*: opening that store, in a child process (``store_host.py``), as node 0 does.
@@ -159,8 +159,8 @@ class Rendezvous:
         self.hosting.forget_killed()
         if self.context.plan.opens_store and self.hosting.child is None and not await self.hosting.host():
             return False
-        await self.hosting.mark()
-        return self.hosting.marked or not self.hosting.limits_itself  # else its own first connection is on the way
+        await self.hosting.write_marker()
+        return self.hosting.has_marker or not self.hosting.limits_itself  # else its own first connection is on the way
 
     async def _connect(self, deadline: float) -> Contact:
         return self.hosting.own_contact() or await self.contact.make(self._addresses, deadline)
@@ -256,11 +256,11 @@ class Rendezvous:
         return time.monotonic() - self.misled_since > 2.0
 
 
-# The mark in the store that answers: whether it is this run's, and which run it is.
+# The marker in the store that answers: whether it is this run's, and which run it is.
 
 
 MARKER_SECONDS = 3.0
-"""Seconds for which a store with keys may lack the mark before it counts as somebody else's. An empty one may until
+"""Seconds for which a store with keys may lack the marker before it counts as somebody else's. An empty one may until
 ``--wait`` ends: node 0's own connection to it may be late, if a packet filter limits new connections."""
 
 
@@ -273,21 +273,21 @@ class RunMarkerReader:
     def __init__(self, context: RunContext, seal: Seal, hosting: StoreHost, contact: MasterContact) -> None:
         self._context, self._seal, self._hosting, self._contact = context, seal, hosting, contact
         self.unmarked = False
-        """True if a store was there without a mark that is to be followed."""
+        """True if a store was there without a marker that is to be followed."""
         self._client: StoreClient | None = None
-        """Connection on which the mark was read: a packet filter may limit new ones."""
+        """Connection on which the marker was read: a packet filter may limit new ones."""
         self._empty = False
         """True if the store had no key when it was last counted, or was not counted yet."""
 
     async def client(self, contact: Contact) -> StoreClient:
-        """Return a connection to the store whose mark was found. Raises StoreError."""
+        """Return a connection to the store whose marker was found. Raises StoreError."""
         client, self._client = self._client or self._hosting.take_client(contact), None
         if client is None and (opened := self._contact.take()) is not None:
             client = StoreClient(opened, contact.address, contact.port)
         return client or await StoreClient.connect(contact.address, contact.port)
 
     async def find(self, contact: Contact) -> Marker | None:
-        """Return the mark of the store at ``contact``: this process's own if it is its own store."""
+        """Return the marker of the store at ``contact``: this process's own if it is its own store."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -302,7 +302,7 @@ class RunMarkerReader:
         return await self._read(contact)
 
     async def _read(self, contact: Contact) -> Marker | None:
-        """Return the mark of the store at ``contact``; None if there is none (yet) or something else answers."""
+        """Return the marker of the store at ``contact``; None if there is none (yet) or something else answers."""
         client = None
         try:
             opened = self._contact.take()
@@ -367,7 +367,7 @@ class RunMarkerReader:
             now = time.monotonic()
             if now >= end and (now >= latest or not self._empty):
                 return None
-            self._empty = now < end or await client.count() == 0  # the mark may have come since it was asked for
+            self._empty = now < end or await client.count() == 0  # the marker may have come since it was asked for
             await asyncio.sleep(0.05)
 
     async def _note_refused(self, client: StoreClient, token: Literal["missing", "unexpected", "different"]) -> None:
@@ -383,7 +383,7 @@ class RunMarkerReader:
         await client.has(key)  # an answer shows that the set before it has arrived
 
     def refused(self, authentic: bool = False) -> bool:
-        """Return whether there is a mark that is not to be followed.
+        """Return whether there is a marker that is not to be followed.
 
         ``authentic``: only another run can have written it, with another token or another distdoctor.
         """

@@ -1,4 +1,4 @@
-"""Host of the store: node 0 opens it on MASTER_PORT, in a process of its own, and puts distdoctor's mark into it."""
+"""Host of the store: node 0 opens it on MASTER_PORT, in a process of its own, and puts distdoctor's marker into it."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class StoreHost:
         self._client: StoreClient | None = None
         self._opening: dict[str, asyncio.Future[Opened]] = {}
         """Connections to the own store that got no answer yet, by address."""
-        self.marked = False
-        """True if the store is known to hold the mark."""
+        self.has_marker = False
+        """True if the store is known to hold the marker."""
         self._port_taken_since: float | None = None
         self._failure: tuple[int, str, Answer | None] | None = None
         """Last failed attempt: errno, its text, and what answers on the port."""
@@ -102,7 +102,7 @@ class StoreHost:
         if self._client is not None:
             self._client.close()
         self.child = self.marker = self._notice = self._client = None
-        self.marked = False
+        self.has_marker = False
 
     def forget_killed(self) -> None:
         """Forget the store if its process was killed: another is opened, as nobody has joined this one yet."""
@@ -110,18 +110,18 @@ class StoreHost:
             self.close()
 
     def new_marker(self) -> Marker:
-        """Return the mark of a new run. With a token, the listeners' secret is derived from it and not written."""
+        """Return the marker of a new run. With a token, the listeners' secret is derived from it and not written."""
         token = "" if self.seal.keyed else secrets.token_hex(TOKEN_BYTES)
         host = self.context.facts.identity.hostname
         return Marker(secrets.token_hex(8), token, __version__, host=host, plan=self.context.plan)
 
     def sealed(self, marker: Marker) -> bytes:
-        """Return the mark as it is written."""
+        """Return the marker as it is written."""
         return self.seal.close(RunKeys.marker(self.context.plan), encode(marker))
 
     async def altered(self) -> bool:
-        """Return whether somebody else has written another mark into the store that this process hosts."""
-        if self.child is None or self.marker is None or not self.marked:
+        """Return whether somebody else has written another marker into the store that this process hosts."""
+        if self.child is None or self.marker is None or not self.has_marker:
             return False
         try:
             client = await self._own_client()
@@ -179,7 +179,7 @@ class StoreHost:
             return
 
     async def _of_another_run(self) -> bool:
-        """Return whether the store on the port has distdoctor's mark."""
+        """Return whether the store on the port has distdoctor's marker."""
         client = None
         try:
             client = await self._own_client()
@@ -204,8 +204,8 @@ class StoreHost:
             self.context.use_port(answer["port"])
             after = round(time.time() - self.context.clock.started_at, 2)
             self.context.update_network(bind=Bind(True, answer["port"], after=after))
-            self.marker, self.marked = self.new_marker(), False
-            await self.mark()
+            self.marker, self.has_marker = self.new_marker(), False
+            await self.write_marker()
             if (notice := notice_of(os.environ)) is not None:
                 self._notice = await post_notice(notice, self.context.plan.master_port)
             return True
@@ -239,18 +239,20 @@ class StoreHost:
         up = [card.up for card in (host.interfaces if host else ()) if card.loopback]
         return not up or any(up)
 
-    async def mark(self) -> None:
-        """Write the mark into the store that this process hosts; it is tried again if that is slow.
+    async def write_marker(self) -> None:
+        """Write the marker into the store that this process hosts; it is tried again if that is slow.
 
         If the store cannot be reached from here at all, the contact has the reason.
         """
-        if self.child is None or self.marker is None or self.marked:
+        if self.child is None or self.marker is None or self.has_marker:
             return
         client = None
         try:
             client = await self._own_client()
             await client.set(RunKeys.marker(self.context.plan), self.sealed(self.marker))
-            self.marked = await client.has(RunKeys.marker(self.context.plan))  # an answer: the set before it arrived
+            self.has_marker = await client.has(
+                RunKeys.marker(self.context.plan)
+            )  # answers after the set
         except StoreError:
             if client is not None:
                 client.close()
@@ -290,7 +292,7 @@ class StoreHost:
         """Note that a store which this process hosts gave it no answer at MASTER_ADDR, if it could never connect."""
         master, bind = self.network.master, self.network.bind
         own = master.addresses if master is not None and self.network.master_is_own else ()
-        if self.child is None or self.marked or self.network.contact is not None or bind is None or not own:
+        if self.child is None or self.has_marker or self.network.contact is not None or bind is None or not own:
             return
         seconds = round(time.time() - self.context.clock.started_at - (bind.after or 0), 1)
         self.context.update_network(contact=Contact(own[0], self.context.plan.master_port, "no-answer", None, seconds))
@@ -309,7 +311,7 @@ class StoreHost:
         answer = await identify(address if self.network.master_is_own else "127.0.0.1", self.context.plan.master_port)
         if number == errno.EADDRINUSE and answer is not None and answer.kind == "tcpstore":
             self.context.update_network(bind=None, answer=answer)
-            return True  # perhaps this check's own: the mark will show
+            return True  # perhaps this check's own: the marker will show
         self._failure = (number, error, answer)
         now = time.monotonic()
         self._port_taken_since = self._port_taken_since or now
