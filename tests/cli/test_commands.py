@@ -26,13 +26,6 @@ def sick(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def well(tmp_path: Path) -> Path:
-    path = tmp_path / "well.json"
-    path.write_bytes(encode(FactsFile(healthy(2), __version__)))
-    return path
-
-
 def test_a_slash_makes_a_folder_of_what_is_saved(tmp_path: Path) -> None:
     done = doctor("check", "--until", "host", "--json", "--save", f"{tmp_path}/facts/")
     assert done.returncode in (0, 1), done.stderr

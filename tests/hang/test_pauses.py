@@ -18,6 +18,7 @@ from distdoctor.model.facts import Frame, JobProcess, JobThread, NodeFacts, Proc
 from distdoctor.model.report import Report
 from distdoctor.render.text import render
 from tests.facts_builder import CHECKS
+from tests.hang.job_cases import judged
 from tests.hang.live_facts import WORKS, call, frames, node, process, store
 
 ALL, REDUCE, CODE = store((0, 1, 2, 3)), call("all_reduce"), frames()
@@ -39,10 +40,6 @@ def local(*ranks: Any, waited: float = 9.0, children: Any = ()) -> NodeFacts:
     """A whole job of four on one host: the stack of each, or its process; who is in a collective has waited so long."""
     made = [process(n, one, idle=waited) if isinstance(one, tuple) else one for n, one in enumerate(ranks)]
     return node(*made, *children, stores=(ALL,))
-
-
-def judged(*facts: NodeFacts) -> Report:
-    return report_on_jobs(facts, CHECKS, (), started_at="", seconds=0.0)
 
 
 def child(rank: int, left: float) -> Any:

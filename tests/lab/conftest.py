@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.namespaces import LabUnavailable, why_not
 
 
@@ -17,6 +18,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if here in item.path.parents and item.path.name != "test_table.py":  # that one only reads
                 item.add_marker(pytest.mark.skip(reason=f"no lab here: {reason}"))
+
+
+@pytest.fixture
+def pair() -> Iterator[Cluster]:
+    with Cluster(2) as cluster:
+        yield cluster
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,12 +23,6 @@ from tests.lab.harness.runner import run
 pytestmark = pytest.mark.timeout(120)
 
 JOB = "import torch.distributed as d; d.init_process_group('gloo'); d.barrier(); d.destroy_process_group()"
-
-
-@pytest.fixture
-def pair() -> Iterator[Cluster]:
-    with Cluster(2) as cluster:
-        yield cluster
 
 
 def node(cluster: Cluster, rank: int, *flags: str) -> Process:

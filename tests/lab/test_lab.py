@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,6 @@ s = socket.create_server(('', int(sys.argv[1])), family=socket.AF_INET)
 print('listening', flush=True)
 while True: s.accept()
 """
-
-
-@pytest.fixture
-def pair() -> Iterator[Cluster]:
-    with Cluster(2) as cluster:
-        yield cluster
 
 
 def connect(cluster: Cluster, source: int, target: str, port: int) -> str:

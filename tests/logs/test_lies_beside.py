@@ -396,10 +396,6 @@ def test_pods_as_yaml_name_the_one_that_was_killed(tmp_path: Path) -> None:
     assert [(one.check, one.nodes) for one in found.findings] == [("process/killed-by-oom", ("train-worker-1",))]
 
 
-DISKS = """Filesystem      Size  Used Avail Use% Mounted on
-/dev/sda1       1.8T  1.6T  160G  91% /
-{device}       2.0T  2.0T     0 100% {mount}
-"""
 WRITER = "RuntimeError: basic_ios::clear: iostream error\n"
 TRACED = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/x/train.py", line 9, in <module>\n'
 TRACED += f"[rank1]: {WRITER}"

@@ -250,9 +250,7 @@ class StoreHost:
         try:
             client = await self._own_client()
             await client.set(RunKeys.marker(self.context.plan), self.sealed(self.marker))
-            self.has_marker = await client.has(
-                RunKeys.marker(self.context.plan)
-            )  # answers after the set
+            self.has_marker = await client.has(RunKeys.marker(self.context.plan))  # answers after the set
         except StoreError:
             if client is not None:
                 client.close()
