@@ -39,7 +39,7 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
     torchrun's ranks count later.
     """
     values = replace(values, flags=_with_init_method(values.flags))
-    flags, env, lowest = values.flags, values.env, 0 if alone and not (pet and _passed_to_ranks(values)) else 1
+    flags, lowest = values.flags, 0 if alone and not (pet and _passed_to_ranks(values)) else 1
     endpoint, source = values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint, pet=pet)
     if pet and meets_in_file(values):
         return None, None
@@ -63,20 +63,22 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
         if source not in MASTER_ADDR.variables:
             address = _as_torchrun(values, source, address)
         address = values.address(source, address)
-    port: int | None = None
-    if flags.master_port is not None:
-        port = flags.master_port
+    return address, _master_port(values, lowest, pet=pet, named_by_flags=source not in MASTER_ADDR.variables)
+
+
+def _master_port(values: Values, lowest: int, *, pet: bool, named_by_flags: bool) -> int | None:
+    """Return the port of the master, and note its source."""
+    port = values.flags.master_port
+    if port is not None:
         values.sources["master_port"] = MASTER_PORT.flag
     else:
         # torchrun reads no MASTER_PORT: if its own flags name the master, the variable is left over from the shell.
-        plain = () if pet and source not in MASTER_ADDR.variables else MASTER_PORT.variables
-        for name in (*((MASTER_PORT.pet,) if pet else ()), *plain):
-            if name in env:
-                port = values.number("master_port", name, low=lowest, high=65535)
-                break
+        names = (*([MASTER_PORT.pet] if pet else []), *(() if pet and named_by_flags else MASTER_PORT.variables))
+        name = next((name for name in names if name in values.env), None)
+        port = values.number("master_port", name, low=lowest, high=65535) if name is not None else None
     if port == 0:
         values.sources["master_port"] = "any free port"
-    return address, port
+    return port
 
 
 def takes_own_place(values: Values, *, alone: bool) -> bool:
