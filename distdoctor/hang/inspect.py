@@ -27,7 +27,7 @@ from distdoctor.plan.syntax import number_of, split_endpoint
 from distdoctor.probes.host import files
 from distdoctor.probes.host.identity import identity
 
-APART = 1.5
+LOOKS_APART_SECONDS = 1.5
 """Seconds between the two looks."""
 SERVICE_SECONDS = 1.0
 """Most seconds to wait for the job's own servers."""
@@ -49,7 +49,7 @@ class Wanted:
     store: str | None = None
     """``HOST:PORT`` of the job's store."""
     stacks: str = "auto"
-    apart: float = APART
+    apart: float = LOOKS_APART_SECONDS
 
 
 def inspect(wanted: Wanted, meanwhile: Callable[[], object] = lambda: None) -> NodeFacts:

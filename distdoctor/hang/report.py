@@ -22,7 +22,7 @@ from distdoctor.model.facts import HostCall, JobProcess, NodeFacts, WorkerServer
 from distdoctor.model.report import Report, ReportNode, Verdict
 from distdoctor.model.text import first_of
 
-APART = 60.0
+NODES_APART_SECONDS = 60.0
 """Seconds between the looks at two nodes from which they may contradict each other."""
 
 
@@ -80,7 +80,9 @@ def of_saved(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
     )
     apart = max(one.started_at for one in last.values()) - min(one.started_at for one in last.values())
     notes = (
-        [f"the nodes were inspected {apart:.0f} s apart; ranks may have moved on in between"] if apart > APART else []
+        [f"the nodes were inspected {apart:.0f} s apart; ranks may have moved on in between"]
+        if apart > NODES_APART_SECONDS
+        else []
     )
     if len(last) < len(facts):
         notes.append("facts of `distdoctor check` and of earlier looks are left out; the latest look at the job counts")

@@ -32,7 +32,7 @@ class Observer:
         """Print the ``line`` that is to be run on each of the other ``nnodes - 1`` nodes, on node 0 without a known
         master."""
 
-    def so_far(self, key: str, text: str, waited: str) -> None:
+    def failure_so_far(self, key: str, text: str, waited: str) -> None:
         """Handle ``text``, which would be found if waiting ended now. Called about every second; ``key`` changes with
         the facts.
 

@@ -58,13 +58,13 @@ class Pending:
 
 
 def _start_thread(function: Callable[[], None], name: str) -> None:
-    """Run it in a thread of its own; where no further thread is allowed, it is left out."""
+    """Run it in a thread of its own, unless no further thread is allowed."""
     with suppress(RuntimeError):
         threading.Thread(target=function, name=name, daemon=True).start()
 
 
 class Plain(Observer):
-    """For a stderr that is no terminal: one line per event, and a heartbeat in long waits.
+    """Progress on a stderr that is no terminal: one line per event, and a heartbeat in long waits.
 
     ``write`` gets whole lines; ``quiet`` leaves only notes and the announcement.
     """
@@ -74,7 +74,7 @@ class Plain(Observer):
         self._lock = threading.Lock()
         self._last = time.monotonic()
         self._under_way = Pending()
-        self._so_far: dict[str, float] = {}
+        self._failures: dict[str, float] = {}
         """Known failure -> time at which it was last printed."""
         self._present: tuple[str, ...] | None = None
         self._called = 0.0
@@ -97,45 +97,45 @@ class Plain(Observer):
             self._under_way.end(what)
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
-        """One line for the stage."""
+        """Print a line for the stage."""
         self.waited(stage)
         # What is left out because of a failure is as many lines again; the report has it in one.
         if not self._quiet and not reason.startswith("needs "):
-            self._say(f"{stage}: {_WORDS.get(status, status)}, {seconds:.2f} s" + (f" ({reason})" if reason else ""))
+            self._print(f"{stage}: {_WORDS.get(status, status)}, {seconds:.2f} s" + (f" ({reason})" if reason else ""))
 
     def note(self, text: str) -> None:
-        """Say it at once, also when quiet."""
+        """Print it at once, also when quiet."""
         for line in text.splitlines():
-            self._say(line)
+            self._print(line)
 
-    def so_far(self, key: str, text: str, waited: str) -> None:
-        """Say it when it is new, also when quiet; and every AGAIN seconds."""
-        now, before = time.monotonic(), self._so_far.get(key)
+    def failure_so_far(self, key: str, text: str, waited: str) -> None:
+        """Print it if it is new, also when quiet; then every AGAIN seconds."""
+        now, before = time.monotonic(), self._failures.get(key)
         if before is None or (not self._quiet and now - before >= AGAIN):
-            self._so_far[key] = now
-            self._say(f"{text} ({waited})")
+            self._failures[key] = now
+            self._print(f"{text} ({waited})")
 
     def announce(self, line: str, nnodes: int) -> None:
-        """Say what to run on the other nodes, also when quiet."""
+        """Print the command for the other nodes, also when quiet."""
         with self._lock:
             self._last = time.monotonic()
             self._write(announcement(line, nnodes) + "\n")
 
     def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
-        """One line whenever somebody came, and one every HEARTBEAT seconds."""
+        """Print a line whenever a node joined, and every HEARTBEAT seconds."""
         if self._quiet:
             return
         self._called = time.monotonic()
         changed = self._present != tuple(present)
         if changed or time.monotonic() - self._last >= HEARTBEAT:
             self._present = tuple(present)
-            self._say(roll_call(present, expected, what, left))
+            self._print(roll_call(present, expected, what, left))
 
     def close(self) -> None:
-        """End the heartbeat. Nothing is said after this."""
+        """End the heartbeat. Nothing is printed after this."""
         self._closed.set()
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         with self._lock:
             self._last = time.monotonic()
             if not self._closed.is_set():
@@ -148,11 +148,11 @@ class Plain(Observer):
             calling = time.monotonic() - self._called < CALL_SECONDS
             if latest is not None and silent >= HEARTBEAT and not calling:
                 what, took, most = latest
-                self._say(f"{what}: still running after {took:.0f} s{most}")
+                self._print(f"{what}: still running after {took:.0f} s{most}")
 
 
 class Terminal(Observer):
-    """For a person at a terminal: one line that lives, and notes that stay above it."""
+    """Progress for a person at a terminal: one line that lives, and notes that stay above it."""
 
     def __init__(self, write: Callable[[str], None], *, ascii_only: bool = False, colour: bool = True) -> None:
         self._write = write
@@ -182,17 +182,17 @@ class Terminal(Observer):
             self._under_way.end(what)
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
-        """The report tells how each stage ended; here only a failure is shown, at once."""
+        """Show a failure at once; the report has the ends of the other stages."""
         self.waited(stage)
         if status in ("failed", "error"):
             self.note(f"{stage}: {_WORDS[status]}" + (f" ({reason})" if reason else ""))
 
     def note(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._above("".join(f"{clean(line)}\n" for line in text.splitlines()))
 
-    def so_far(self, key: str, text: str, waited: str) -> None:
-        """A line that stays, without the time, when it is new; the time is in the line that lives."""
+    def failure_so_far(self, key: str, text: str, waited: str) -> None:
+        """Print a line that stays if it is new; the time is in the line that lives."""
         with self._lock:
             self._waited = f"still waiting ({waited})"
         if key not in self._known:

@@ -196,11 +196,11 @@ class TestSoFar:
         said: list[str] = []
         plain = Plain(said.append)
         for seconds in range(4, 7):
-            plain.so_far("node1", "so far: node1", f"{seconds} s of 600 s")
-        plain.so_far("node2", "so far: node2", "7 s of 600 s")
+            plain.failure_so_far("node1", "so far: node1", f"{seconds} s of 600 s")
+        plain.failure_so_far("node2", "so far: node2", "7 s of 600 s")
         assert said == ["distdoctor: so far: node1 (4 s of 600 s)\n", "distdoctor: so far: node2 (7 s of 600 s)\n"]
         monkeypatch.setattr(progress, "AGAIN", 0.0)
-        plain.so_far("node2", "so far: node2", "37 s of 600 s")
+        plain.failure_so_far("node2", "so far: node2", "37 s of 600 s")
         plain.close()
         assert said[2:] == ["distdoctor: so far: node2 (37 s of 600 s)\n"]
 
@@ -208,9 +208,9 @@ class TestSoFar:
         said: list[str] = []
         terminal = Terminal(said.append, ascii_only=True, colour=False)
         terminal.stage_started("network", 600.0)
-        terminal.so_far("node0", "so far: node0", "4 s of 600 s")
+        terminal.failure_so_far("node0", "so far: node0", "4 s of 600 s")
         time.sleep(0.35)
-        terminal.so_far("node0", "so far: node0", "5 s of 600 s")
+        terminal.failure_so_far("node0", "so far: node0", "5 s of 600 s")
         time.sleep(0.35)
         assert said.count("so far: node0\n") == 1
         assert any("(4 s of 600 s)" in text for text in said) and "(5 s of 600 s)" in said[-1]

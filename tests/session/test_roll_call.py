@@ -50,7 +50,7 @@ def roll_of(inbox: Inbox, nnodes: int, started: float) -> RollCall:
     plan = SimpleNamespace(started="node", nnodes=nnodes, world_size=2 * nnodes)
     now = time.monotonic()
     options = cast(Any, SimpleNamespace(wait=60.0))
-    observer = cast(Any, SimpleNamespace(waiting=lambda *_: None, note=lambda *_: None, so_far=lambda *_: None))
+    observer = cast(Any, SimpleNamespace(waiting=lambda *_: None, note=lambda *_: None, failure_so_far=lambda *_: None))
     foreseen = cast(Any, SimpleNamespace(conflicts=lambda _: len(inbox.participants) > 1))
     began = now - started
     clock = SimpleNamespace(wait=60.0, started=began, waiting_since=began, waits_until=lambda: now + 30)

@@ -73,7 +73,7 @@ def report_progress(observer: Observer, findings: Sequence[Finding], left: float
     for finding in findings:
         text = progress_line(finding)
         key = f"{finding.check} {finding.nodes} {re.sub(_NUMBER, '0', text)}"  # seconds that pass are no news
-        observer.so_far(key, text, waited)
+        observer.failure_so_far(key, text, waited)
 
 
 def progress_line(finding: Finding) -> str:
