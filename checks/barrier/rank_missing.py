@@ -56,6 +56,12 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 LOG = (
     Line("monitoredBarrier", r"Ranks? (?P<ranks>(?P<missing>[\d, ]+)) failed to pass monitoredBarrier"),
+    Line(  # of XLA's coordination service, for JAX
+        "imed out task names:",
+        unless="PjRT_Client_Connect",
+        shows="symptom",
+        why="a task that is slow, dead or was never started shows the same",
+    ),
     Line("failed to pass monitoredBarrier", r"Rank (?P<rank>(?P<missing>\d+)) failed to pass monitoredBarrier"),
 )
 PREVENTS = "ranks together"

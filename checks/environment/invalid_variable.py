@@ -86,6 +86,12 @@ LOG = (
     Line("Port could not be cast to integer value", stack=MEETS, unframed=True),
     Line("port number missing"),
     Line("Invoked with: ", r"Invoked with: ['\x22][\w.:-]{0,253}['\x22], (?P<port>\d{6,12}|6[6-9]\d{3}|[7-9]\d{4}),"),
+    Line(  # CANN, EI0001
+        "nvironment variable [",
+        r"\(?EI0001\)?: .{0,80}[Ee]nvironment variable \[(?P<name>\w{1,60})[^\]]{0,80}\] is invalid",
+        told="HCCL refuses the value of an environment variable",
+        fix="Unset the variable that the line names, or give it a value from HCCL's documentation.",
+    ),
     Line("is listening yet", r"No socket on \(.{0,253}, 0\) is listening yet"),
     Line("Invalid rank requested"),
     Line(

@@ -56,6 +56,13 @@ LOG = (
     Line("CUBLAS_STATUS_ALLOC_FAILED", shows="end"),
     Line("No available memory for the cache blocks"),
     Line(
+        ("Some GPUs may be occupied by other processes", "on startup is less than desired GPU memory utilization"),
+        r"The memory capacity is unbalanced\. Some GPUs|Free memory on device .{0,80}on startup is less than desired",
+        told="An engine found less free GPU memory than it wants at its start",
+        fix="End the processes that hold memory of that GPU (`nvidia-smi` shows them), or let the engine take less "
+        "(vLLM: `--gpu-memory-utilization 0.8`, SGLang: `--mem-fraction-static 0.8`).",
+    ),
+    Line(
         "cuda malloc failed",  # of NCCL 1
         shows="symptom",
         why="any CUDA error at that point shows the same",

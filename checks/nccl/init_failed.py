@@ -77,7 +77,13 @@ LOG = (
         why="libfabric reports only the failed call; FI_LOG_LEVEL=warn shows why",
     ),
     Line(
-        ("HCCL function error", "OPS function error: Hccl", "HCCL error in", "[ERROR] HCCL("),
+        (
+            "HCCL function error",
+            "OPS function error: Hccl",
+            "HCCL error in",
+            "[ERROR] HCCL(",
+            "DIST call hccl api failed",
+        ),
         shows="symptom",
         why="HCCL reports only the failed call; the logs in ~/ascend/log show why",
     ),

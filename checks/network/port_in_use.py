@@ -72,6 +72,13 @@ LOG = (
         fix="Give accelerate another port (`--main_process_port PORT`, the same on every node; with one node, 0 "
         "picks a free one). Or end the process that holds this one (`ss -ltnp` on that host names it).",
     ),
+    Line(  # CANN, EJ0003
+        "The IP address and port have been bound already",
+        "Failed to bind the IP port.{0,40} Reason: The IP address and port have been bound already",
+        told="A port of HCCL is in use",
+        fix="End the process of an earlier job that holds it (`ss -ltnp` on that host names it), or give HCCL other "
+        "ports: `export HCCL_IF_BASE_PORT=50000`.",
+    ),
     Line("10048", "errno: 10048|system error: 10048|WinError 10048"),
     Line("socket address (protocol/network address/port) is normally permitted"),
     Line(

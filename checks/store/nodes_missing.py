@@ -77,6 +77,12 @@ LOG = (
         why="a program that asks again after a short wait shows the same",
     ),
     Line("Completed store-based barrier", shows="noise", why="all ranks joined"),
+    Line(  # of JAX's coordination service, which waits for all processes (xla/pjrt/distributed/client.cc)
+        "Barrier timed out",
+        r"Barrier timed out\. (?:Id: \[Init\]Wait_for_all_tasks_to_register|Barrier_id: PjRT_Client_Connect)",
+        shows="symptom",
+        why="processes that started late, died before, or cannot reach the coordinator are missing as well",
+    ),
     Line("RendezvousTimeoutError", shows="symptom", why="nodes that cannot reach the endpoint show the same"),
     Line(
         "Socket Timeout",

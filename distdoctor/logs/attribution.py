@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
-from distdoctor.logs.dialects import PREFIXES
+from distdoctor.logs.dialects import PLACES, PREFIXES
 from distdoctor.logs.dialects.dialect import ERROR, PROGRAM
 from distdoctor.model.facts.logs import LineOrigin
 from distdoctor.model.text import A_YEAR, in_a_year
@@ -100,6 +100,7 @@ _TEXT_RANK = re.compile(
     r"(?<![Ll]ocal )(?<![Ll]ocal_)\brank[ =:](?P<third>\d{1,6})\b(?! and| to|,? which)|"
     r"\bMPI_Abort\(MPI_COMM_WORLD, -?\d{1,10}\) - process (?P<mpich>\d{1,6})"
 )
+_PLACES = tuple(map(re.compile, PLACES))
 _PATHS = tuple(
     re.compile(pattern, re.I)
     for pattern in (
@@ -152,6 +153,9 @@ def is_by_program(context: bytes, at: int) -> bool:
 
 def mentioned(who: LineOrigin, text: str) -> LineOrigin:
     """Return ``who`` with the rank that the text names as its own, as torch's watchdog does."""
+    for place in _PLACES:
+        if (named := place.search(text, 0, 300)) is not None:
+            who = _merged(who, named.groupdict())
     if who.rank is not None:
         return who
     match = _TEXT_RANK.search(text, 0, 300)

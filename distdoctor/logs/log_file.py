@@ -223,7 +223,8 @@ class LogFile:
         if told_so is not None and known and self._looked < ABOUT:
             self._looked += 1
             stack = tracebacks.before(context, at)
-            line, ignored = replace(line, chained=stack.chained), stack.ignored
+            line = replace(line, chained=stack.chained, who=attribution.within(line.who, stack.writer))
+            ignored = stack.ignored
             shown = (("caught", stack.caught), ("whole", stack.whole))
             mark |= {name: "yes" for name, true in shown if true}
             mark |= rank_comparison.call_of(stack.frame, tracebacks.frames(context, at))
@@ -267,7 +268,7 @@ class LogFile:
         values = {**line.values, **mentioned.own_words(line.text, context, at)}
         values |= {"message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         values |= {"own_frame": stack.own_frame} if stack.own_frame else {}
-        who, _ = mentioned.about(line.who, line.text, {}, context, at)
+        who, _ = mentioned.about(attribution.within(line.who, stack.writer), line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
         self._keep(replace(line, frame=stack.frame, chained=stack.chained), context, at)
 

@@ -4,11 +4,13 @@ spawn."""
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from distdoctor.logs import attribution, tracebacks
+from distdoctor.logs import attribution, ras, tracebacks
 from distdoctor.logs.attribution import within
+from distdoctor.logs.dialects import OWN_WORDS
 from distdoctor.logs.dialects.torchrun import TABLE_CODE, TABLE_HOST, TABLE_RANK, TABLE_ROOT, TABLE_TIME
 from distdoctor.model.facts.logs import LineOrigin
 
@@ -25,9 +27,11 @@ _ERROR_HEADS = (b"traceback : Traceback", b"  msg:")
 """Text in a row before the error from the rank's error file."""
 _HYDRA = re.compile(r"= +(?:RANK (\d{1,6}) )?PID \d{1,9} RUNNING AT (?:[\w.-]{1,64}@)?(\S{1,253})")
 """First line of a report about a process by the mpiexec of MPICH and Intel MPI; the next lines say how it ended."""
-_STALLED = re.compile(rb"[^\n]{0,80}?(?<!\d)(\d{1,6})!?: ?\[[^\n]*\n?")
-"""Line of Horovod's stall inspector (horovod/common/stall_inspector.cc): a rank, and the tensors that it has not
-sent."""
+_STALLED = re.compile(
+    rb"[^\n]{0,80}?(?:(?<!\d)(\d{1,6})!?: ?\[[^\n]*|/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,6})\r?$)\n?", re.M
+)
+"""Line of Horovod's stall inspector (horovod/common/stall_inspector.cc): a rank, and the tensors that it has not sent;
+or of XLA's coordination service (coordination_service.cc), about a task of JAX."""
 STALLED = 64
 """Most ranks of it that are read."""
 _SECTION, _SECTION_END = b"----------Begin global rank ", b"----------End global rank "
@@ -67,8 +71,12 @@ def about(
     who, marks = _in_table(of_values(who, values), text, local is None, context, at)
     if "booted" in values and (when := attribution.of_syslog(context, at)) is not None:
         marks["when"] = str(when)
-    if text.endswith(("issing ranks:", "talled ranks:")):
+    if text.endswith(("issing ranks:", "talled ranks:", "ask names:", "heartbeats):")):
         marks["ranks"] = _stalled(context, context.find(b"\n", at) + 1)
+    if " operation counts" in text or "Missing communicator data" in text:
+        behind = ras.named_below(context, at)
+        marks |= {"ranks": ", ".join(str(one.rank) for one in behind)} if behind else {}
+        who = replace(who, host=behind[0].host, pid=behind[0].pid) if len(behind) == 1 else who
     if text.lstrip().startswith(("Reason: ", "Exit Code: ")) and _RESTARTED.search(context, max(at - ROW, 0), at):
         marks["restarted"] = "yes"
     who = _on_host(who, text, context, at)
@@ -85,26 +93,24 @@ def about(
 
 NEXT = 1500
 """Bytes below a line that are searched for its library's own words."""
-_NCCL_FAILED = re.compile(r"unhandled \w{1,10} error|nccl(?:Unhandled|System|Internal|Invalid|Remote)\w{1,20}")
-_LAST_ERROR = re.compile(rb"Last error: ?\r?\n([^\n]{3,400})")
-_NCCL_SAID = re.compile(rb"NCCL (?:WARN|ERROR|ATTN) ([^\n]{3,400})")
-_CANN = re.compile(r"\bE[A-Z]\d{4}\b")
-_SOLUTION = re.compile(rb"\bSolution: ([^\n]{3,600})")
 
 
 def own_words(text: str, context: bytes, at: int) -> dict[str, str]:
-    """Return what a library says of its error beside the line ``text``.
+    """Return what a library says of its error beside the line ``text``, which only refers to it.
 
-    ``said``: NCCL's last error below torch's line about an unhandled one, else the last warning above it. ``advice``:
-    the Solution below a numbered error of Ascend's CANN.
+    ``said``: its first line below the line, else its last one above; ``library``: its name. ``advice``: its remedy.
     """
-    if _NCCL_FAILED.search(text):
-        below = _LAST_ERROR.search(context, at, at + NEXT)
-        above = _NCCL_SAID.findall(context, max(at - ACCOUNT, 0), at)
-        said = below[1] if below else above[-1] if above else b""
-        return {"said": attribution.split(attribution.readable(said))[1]} if said else {}
-    advice = _SOLUTION.search(context, at, at + NEXT) if _CANN.search(text) else None
-    return {"advice": attribution.readable(advice[1])} if advice else {}
+    own = next((one for one in OWN_WORDS if re.search(one.failed, text)), None)
+    if own is None:
+        return {}
+    below = re.compile(own.below).search(context, at, at + NEXT)
+    above = None if below else deque(re.compile(own.above).finditer(context, max(at - ACCOUNT, 0), at), maxlen=1)
+    texts = {
+        "said": below or (above[0] if above else None),
+        "advice": re.compile(own.advice).search(context, at, at + NEXT),
+    }
+    found = {name: attribution.split(attribution.readable(one[1]))[1] for name, one in texts.items() if one}
+    return {**found, "library": own.library} if "said" in found else found
 
 
 _TASK_HEAD = re.compile(rb"ray::[^\n]{1,300}?\(pid=(\d{1,9})(?:, ip=([\w.:-]{1,64}))?[^\n]*\n")
@@ -248,7 +254,7 @@ def _stalled(context: bytes, at: int) -> str:
     """Return the ranks at the beginning of the lines from ``at`` on."""
     ranks: list[str] = []
     while at and len(ranks) < STALLED and (line := _STALLED.match(context, at)) is not None:
-        ranks.append(line[1].decode())
+        ranks.append((line[1] or line[2]).decode())
         at = line.end()
     return ", ".join(ranks)
 

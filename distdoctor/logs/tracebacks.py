@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from distdoctor.logs.attribution import readable, split
+from distdoctor.logs.attribution import mentioned, readable, split, within
+from distdoctor.model.facts.logs import LineOrigin
 
 TRIGGERS = (
     "Error: ",
@@ -147,6 +148,9 @@ def odd_end(block: bytes, start: int) -> tuple[int, str, str, str] | None:
     return None
 
 
+_NOBODY = LineOrigin()
+
+
 @dataclass(frozen=True)
 class Before:
     """Context above the line of an exception."""
@@ -169,6 +173,8 @@ class Before:
     """True if it is a failed assertion of unittest."""
     caught: bool = False
     """True if the program caught it: the traceback begins in one of its functions."""
+    writer: LineOrigin = _NOBODY
+    """Speaker of the record that the traceback belongs to: a logger names it once, in the first line."""
     whole: bool = False
     """True if the traceback begins where a script does and no logger of the program wrote it, so it was probably
     uncaught."""
@@ -177,10 +183,11 @@ class Before:
 def before(block: bytes, start: int) -> Before:
     """Return the context above the exception's line that begins at ``start``."""
     raws = block[max(start - BACK, 0) : start].splitlines()[-90:]
-    lines = [split(readable(raw))[1] for raw in raws]
+    lines = [split(readable(raw)) for raw in raws]
+    writer = _NOBODY
     frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
     outermost, own, direct, caught, whole = "", "", False, False, False
-    for line, raw in zip(reversed(lines), reversed(raws), strict=True):
+    for (who, line), raw in zip(reversed(lines), reversed(raws), strict=True):
         match = _FRAME.search(line) or _RICH.search(line)
         place = f"{match['file']}:{match['line']} in {match['name'] or '<module>'}" if match else ""
         frame = frame or place
@@ -189,7 +196,7 @@ def before(block: bytes, start: int) -> Before:
         if match and not traced:
             outermost = match["name"] or ""
         if HEAD in line:
-            traced = True
+            traced, writer = True, who
             if line.startswith(
                 "Original Traceback"
             ):  # torch/_utils.py: the text of a wrapped error ends with the reason
@@ -202,13 +209,14 @@ def before(block: bytes, start: int) -> Before:
             direct = "The above exception was the direct" in line
             chained = direct or "During handling of the above" in line
             logged = bool(_WARNED.match(line))
+            writer = within(writer, mentioned(who, line)) if logged else writer
             ignored = line.startswith(IGNORED)
             tested = bool(_TEST.match(line))
             caught = caught and not line.startswith(_BY_HYDRA)
             break
     ignored = ignored or bool(_TRACKER.search(frame))
     whole = whole and not (logged or chained)
-    return Before(traced or bool(frame), frame, own, direct, chained, logged, ignored, tested, caught, whole)
+    return Before(traced or bool(frame), frame, own, direct, chained, logged, ignored, tested, caught, writer, whole)
 
 
 def is_ignored(block: bytes, start: int) -> bool:

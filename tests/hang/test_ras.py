@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.hang import debug_server, inspect
-from distdoctor.hang.debug_server import counts_in, missing_from
+from distdoctor.logs.ras import counts_in, missing_from
 from distdoctor.model.facts import Socket
 from tests.hang.test_hostile_stores import flood, silent
 from tests.helpers.servers import serving, unused_port

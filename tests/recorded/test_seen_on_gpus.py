@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from distdoctor.cli.diagnose import of_facts
-from distdoctor.hang.debug_server import missing_from
+from distdoctor.logs.ras import missing_from
 from distdoctor.model.facts.files import read
 from tests.facts_builder import CHECKS
 from tests.lab.harness.recording import RECORDED

@@ -221,7 +221,7 @@ def _reason(match: Match) -> str:
     often = f" ({match.count} times)" if match.count > 1 else ""
     place = f"{match.source}:{note_line(match)}" if match.line else match.source
     said = match.values.get("said", "")
-    more = f"; the last line of NCCL: {said}" if said and said not in match.text else ""
+    more = f"; the last line of {match.values['library']}: {said}" if said and said not in match.text else ""
     return f"{place}: {who}{match.text}{often}{more}"
 
 

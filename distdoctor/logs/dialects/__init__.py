@@ -1,57 +1,20 @@
 """Dialects as data: one file for each framework, launcher or scheduler whose lines distdoctor reads.
 
-Where two dialects know a line, the earlier one in ``DIALECTS`` reads it.
+A new engine is one file here, with a ``DIALECT``, and its tests.
 """
 
 from __future__ import annotations
 
-from distdoctor.logs.dialects import (
-    batch,
-    cloud,
-    deepspeed,
-    kubernetes,
-    lightning,
-    megatron,
-    mllog,
-    mpi,
-    nccl,
-    oneccl,
-    ray,
-    sglang,
-    shell,
-    slurm,
-    systemd,
-    torchrun,
-    transformers,
-    verl,
-    vllm,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-DIALECTS = tuple(
-    module.DIALECT
-    for module in (
-        torchrun,
-        deepspeed,
-        shell,
-        slurm,
-        mpi,
-        batch,
-        systemd,
-        kubernetes,
-        cloud,
-        ray,
-        nccl,
-        oneccl,
-        sglang,
-        vllm,
-        lightning,
-        transformers,
-        megatron,
-        verl,
-        mllog,
-    )
+from distdoctor.logs.dialects.dialect import Dialect
+
+DIALECTS: tuple[Dialect, ...] = tuple(
+    import_module(f"{__name__}.{module.name}").DIALECT for module in iter_modules(__path__) if module.name != "dialect"
 )
 PREFIXES = tuple(prefix for dialect in DIALECTS for prefix in dialect.prefixes)
+PLACES = tuple(place for dialect in DIALECTS for place in dialect.places)
 WORDINGS = tuple(wording for dialect in DIALECTS for wording in dialect.ends)
 BEGINS = tuple(mark for dialect in DIALECTS for mark in dialect.begins)
 SUCCESS = tuple(mark for dialect in DIALECTS for mark in dialect.success)
@@ -59,3 +22,4 @@ OWN_PORTS = tuple((dialect.own_port, dialect.port_fix) for dialect in DIALECTS i
 LITERALS = (*(mark.literal for mark in (*BEGINS, *SUCCESS)), "distributed_init_method=")
 OVER = "|".join(dialect.over for dialect in DIALECTS if dialect.over)
 WRAPPERS = "|".join(dialect.wrappers for dialect in DIALECTS if dialect.wrappers)
+OWN_WORDS = tuple(dialect.own_words for dialect in DIALECTS if dialect.own_words)

@@ -137,15 +137,32 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class OwnWords:
+    """Account that a library gives of its failure, near a line that only refers to it."""
+
+    library: str
+    failed: str
+    """Expression for such a line, whoever wrote it."""
+    above: bytes = b"(?!)"
+    """Expression for the library's last line above it; its group is the text."""
+    below: bytes = b"(?!)"
+    """The same for the first line from there on, which counts more."""
+    advice: bytes = b"(?!)"
+    """Expression for the remedy below it."""
+
+
+@dataclass(frozen=True)
 class Dialect:
     """Everything that distdoctor knows of how one framework, launcher or scheduler writes.
 
-    A new engine is one file with a Dialect, and an entry in ``DIALECTS``.
+    A new engine is one file with a Dialect.
     """
 
     prefixes: tuple[tuple[str, str], ...] = ()
     """Prefixes of its lines, as expressions that name the speaker, each with the characters that it may begin with:
     ``a`` for any letter, ``0`` for any digit."""
+    places: tuple[str, ...] = ()
+    """Expressions with which a line names its own process behind its prefix: ``rank``, ``local_rank``, ``pid``."""
     ends: tuple[Wording, ...] = ()
     """Reports of the end of a process, a node or the job."""
     begins: tuple[Mark, ...] = ()
@@ -160,3 +177,4 @@ class Dialect:
     """Expression for a line that names a ``port`` which the engine picked itself, and not the user."""
     port_fix: str = ""
     """Remedy if another program took such a port before the engine bound it."""
+    own_words: OwnWords | None = None

@@ -1,11 +1,13 @@
-"""Lines of oneCCL: its prefix, with the time and the process."""
+"""Lines of oneCCL, torch's xccl: its prefix, with the time and the process."""
 
 from __future__ import annotations
 
-from distdoctor.logs.dialects.dialect import Dialect
+from distdoctor.logs.dialects.dialect import Dialect, OwnWords
 
 DIALECT = Dialect(
     prefixes=(
         ("0", r"(?P<date>\d{4}:\d\d:\d\d)-(?P<clock>\d\d:\d\d:\d\d):\( {0,9}(?P<pid>\d{1,9})\) (?:\|CCL_\w{1,12}\| )?"),
-    )
+    ),
+    # exception() of include/oneapi/ccl/exception.hpp of uxlfoundation/oneCCL; CCL_THROW_WITH_ERROR() logs it, too
+    own_words=OwnWords("oneCCL", r"\boneCCL: |ccl::v1::exception", above=rb"\|CCL_ERROR\| ([^\n]{3,400})"),
 )

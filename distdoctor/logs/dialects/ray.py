@@ -1,4 +1,4 @@
-"""Lines of Ray: the prefix of a worker, wrapped exceptions, lost workers and nodes."""
+"""Lines of Ray: the prefix of a worker (also vLLM's), wrapped exceptions, lost workers and nodes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from distdoctor.logs.dialects.dialect import Dialect, Wording
 
 DIALECT = Dialect(
     prefixes=(
+        # vLLM writes the same form (setup_proc_title_and_log_prefix() of v1/executor/multiproc_executor.py, 0.10 to
+        # 0.13): there the number in the group of TP is the rank if the worker is in the first groups of DP and PP
         (
             "(",
-            r"\((?:(?:rank=(?P<rank>\d{1,6})|[\w.:=/,-]{1,80}) ){0,3}pid=(?P<pid>\d{1,9})"
-            r"(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?",
+            r"\((?:(?:rank=|Worker(?:_DP0)?(?:_PP0)?_TP)(?P<rank>\d{1,6})(?:_[A-Z]{2,4}\d{1,4}){0,4} "
+            r"|[\w.:=/,-]{1,80} ){0,3}"
+            r"pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?",
         ),
     ),
     ends=(

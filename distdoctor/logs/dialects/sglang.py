@@ -5,7 +5,16 @@ from __future__ import annotations
 from distdoctor.logs.dialects.dialect import Dialect, Wording
 
 DIALECT = Dialect(
-    prefixes=(("[", r"\[(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?: [A-Z]{2,4}\d{1,4}){0,4}\] "),),
+    prefixes=(
+        # run_scheduler_process() of sgl-project/sglang, 0.3 to 0.5: the number in the group of TP is the rank, but
+        # with PP, and of an engine that is a replica of another one (DP2 TP0) it is not
+        (
+            "[",
+            r"\[(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,6})?)"
+            r"(?: DP(?P<dp>\d{1,4})(?= TP(?P=dp)\b))?"
+            r"(?:(?![^\]]{0,40} PP\d) TP(?P<rank>\d{1,4}))?(?: [A-Z_]{2,12}\d{1,4}){0,6}\] ",
+        ),
+    ),
     ends=(
         # kill_process_tree() follows; older versions write "proces.", newer ones the second form while they serve
         Wording(
