@@ -64,6 +64,12 @@ LOG = (
         shows="symptom",
         why="a rank that joined later times out later, and may have been ended before that",
     ),
+    Line(
+        "inspector: ",
+        r"^inspector: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? completed ",
+        shows="hint",
+        why="the file of a rank that ended earlier, or that writes later, ends earlier, too",
+    ),
     Line("watchdogs: ", "nothing is here$", shows="symptom", why="ranks without a log may wait as well"),
     Line(
         "join collective #",

@@ -33,8 +33,15 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
+NEXT = ("the state of the fabric manager", "systemctl status nvidia-fabricmanager")
 LOG = (
     Line("system not yet initialized"),
+    Line(
+        ": Fabric: ",  # nvidia-smi -q
+        r"^nvidia-smi: GPU \S{1,40}: Fabric: (?:State : (?:Not Started|In Progress)|Status : (?!Success|N/A))",
+        shows="symptom",
+        why="the fabric may have come up later",
+    ),
     Line(  # the fabric manager's log
         "fabric manager NVIDIA GPU driver interface version",
         told="The fabric manager and the driver have different versions",

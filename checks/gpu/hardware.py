@@ -89,6 +89,18 @@ LOG = (
         why="a memory row could not be replaced; only the job's log shows whether it used that row",
     ),
     Line(
+        " Uncorrectable",  # nvidia-smi -q
+        r"^nvidia-smi: (?P<gpu>GPU \S{1,40}): ECC Errors: Volatile: .{0,40}Uncorrectable.{0,20} : [1-9]",
+        shows="symptom",
+        why="counted since the driver was loaded; only the Xid in the kernel log shows when",
+    ),
+    Line(
+        "Pending : Yes",
+        r"^nvidia-smi: GPU \S{1,40}: (?:Remapped Rows|Retired Pages): Pending",
+        shows="hint",
+        why="the GPU continues: it retires the row or page at its next reset",
+    ),
+    Line(
         "GPU Recovery Action",  # nvidia-smi -q
         r"GPU Recovery Action {1,40}: (?:Reset|Reboot|Drain)",
         shows="symptom",

@@ -11,7 +11,16 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distdoctor.logs import attempts, dialects, matches, rank_comparison, settings, tracebacks, watchdogs
+from distdoctor.logs import (
+    attempts,
+    dialects,
+    matches,
+    nccl_inspector,
+    rank_comparison,
+    settings,
+    tracebacks,
+    watchdogs,
+)
 from distdoctor.logs.log_file import LogFile
 from distdoctor.logs.matches import Matches, Places
 from distdoctor.logs.reading import file_names, formats, reader
@@ -60,7 +69,7 @@ class Collector:
         """By file name, the number of its first characters that do not name a speaker."""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
         self._stacks, self._ports, self._roll = tracebacks.Stacks(), settings.Ports(), rank_comparison.Roll()
-        self._exits = rank_comparison.Exits()
+        self._exits, self._progress = rank_comparison.Exits(), nccl_inspector.Progress()
 
     @property
     def known(self) -> int:
@@ -182,6 +191,8 @@ class Collector:
         elif (as_text := formats.gathered(raw.peek(reader.HEAD)[: reader.HEAD])) is not None:
             text = as_text(reader.up_to(raw, formats.ARRAY))
             self._read(source, kind, *_oldest_first(chain([text], reader.blocks(raw))))
+        elif nccl_inspector.BEGINS.match(raw.peek(reader.HEAD)[: reader.HEAD]):
+            self._read(source, "beside", self._progress.take(reader.blocks(raw)))
         elif raw.peek(len(file_names.PARSABLE)).startswith(file_names.PARSABLE):
             self._read(source, kind, (block.replace(b"|", b" ") for block in reader.blocks(raw)))
         elif mark := formats.common_mark(raw.peek(reader.HEAD)[: reader.HEAD]):
@@ -226,6 +237,8 @@ class Collector:
             yield "the stacks of the ranks", "beside", lines
         if lines := self._ports.compared():
             yield "the ports of the hosts", "beside", lines
+        if lines := self._progress.compared():
+            yield "the files of NCCL's Inspector", "beside", lines
         if lines := self._watchdogs.compared():
             yield "the watchdogs of all ranks", "watchdogs", lines
         if lines := self._settings.compared():

@@ -167,8 +167,8 @@ _KEPT = re.compile(
 _TABLE = re.compile(
     rb"\s{0,20}(?:Filesystem +(?:Type +)?(?:Size|1K-blocks|1024-blocks|Inodes) |total +used +free +shared|1: lo: <LOOP"
     rb"|Name: +\S{1,253}\r?\nNamespace: |(?:NAMESPACE +)?NAME +READY +STATUS +RESTARTS "
-    rb"|\{ ?\"header\": ?\{ ?\"id\": ?\"0x"  # NCCL Inspector: only collectives that completed
-    rb"|JobID\||REASON +USER +TIMESTAMP +NODELIST)"
+    rb"|\{ ?\"header\": ?\{ ?\"id\": ?\"0x"  # NCCL Inspector
+    rb"|=+NVSMI LOG=+|JobID\||REASON +USER +TIMESTAMP +NODELIST)"
 )
 """Beginning of a tool's output, whatever its file is called."""
 

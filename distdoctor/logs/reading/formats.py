@@ -20,7 +20,7 @@ from typing import Any
 
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.endings import PROGRESS
-from distdoctor.logs.reading import budget
+from distdoctor.logs.reading import budget, nvidia_smi
 from distdoctor.model.facts.logs import LineOrigin
 
 ARRAY = 64 << 20
@@ -295,9 +295,12 @@ _CARRIAGE = re.compile(r"(?<=\r)(?!\n|$)")
 
 
 def gathered(head: bytes) -> Callable[[bytes], bytes] | None:
-    """Return the converter of a file that begins so, if a log service exported it as an array or a table."""
+    """Return the converter of a file that begins so, if a log service exported it as an array or a table, or
+    nvidia-smi wrote it."""
     if is_array(head):
         return array_as_text
+    if nvidia_smi.is_query(head):
+        return nvidia_smi.query_as_text
     if is_loki_answer(head):
         return loki_as_text
     return table_as_text if is_table(head) else None
