@@ -22,6 +22,7 @@ PLACES = {
     "(Worker_DP1_TP1 pid=4713) x": (None, None, 4713),
     "(EngineCore_DP0 pid=4711) x": (None, None, 4711),
     "(WorkerDict pid=4711, ip=10.0.0.5) x": (None, None, 4711),
+    "(MegatronPolicyWorker[rank=8] pid=4711, ip=10.0.0.5) x": (8, None, 4711),
     "[2025-11-03 10:00:10,123] [ERROR] [axolotl.train:158] [PID:4712] [RANK:1] x": (None, 1, 4712),
     "[2025-11-03 10:00:10,123] [ERROR] [axolotl.train] [RANK:1] x": (None, 1, None),
     "[NeMo W 2025-11-03 10:00:00 nemo_logging:405 rank:5] x": (5, None, None),
@@ -68,6 +69,10 @@ unhealthy (stopped sending heartbeats):
 /job:jax_worker/replica:0/task:3
 The tasks have crashed.
 """
+DIED = """(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the \
+problem, check the logs for the dead worker. Worker ID: 5a99 Node ID: 1537 Worker IP address: 10.0.0.18 Worker port: 4 \
+Worker PID: 909447 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with a connection error code 2.
+"""
 UNBALANCED = "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes."
 CCL = """2025:11:03-10:00:00:( 4711) |CCL_ERROR| atl_ofi_helper.cpp:1000 atl_ofi_open: can not open network providers
 terminate called after throwing an instance of 'ccl::v1::exception'
@@ -91,6 +96,7 @@ terminate called after throwing an instance of 'ccl::v1::exception'
         (BARRIER.format(id="[Init]Wait_for_all_tasks_to_register::0"), "barrier/rank-missing", ["ranks 2, 1"]),
         (BARRIER.format(id="save_checkpoint_3"), "barrier/rank-missing", ["ranks 2, 1"]),
         (DEAD, "process/peer-died", ["the log of rank 3"]),
+        (DIED, "process/crashed", ["the logs of the ranks on 10.0.0.18"]),
         (CCL, "process/crashed", ["oneCCL: atl_ofi_helper.cpp:1000 atl_ofi_open: can not open network providers"]),
     ],
 )

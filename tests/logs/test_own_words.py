@@ -14,6 +14,10 @@ ERROR = (
     "RuntimeError: NCCL error in: NCCLUtils.hpp:275, unhandled system error (run with NCCL_DEBUG=INFO for details), "
     "NCCL version 2.21.5"
 )
+REMOTE = (
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, remote process exited or there was a network "
+    "error, NCCL version 2.27.3"
+)
 LAST = "ncclSystemError: System call or external library call failed.\nLast error:\n{text}\n"
 SOLUTION = "Check the peers of this device."
 CANN = f"EI0006: Getting socket times out. Reason: a peer is late.\n        Solution: {SOLUTION}\n"
@@ -50,12 +54,17 @@ def test_the_innermost_error_of_the_users_own_code(
         ("", "", ""),
     ],
 )
-def test_nccls_own_words_are_quoted_beside_torchs(tmp_path: Path, above: str, below: str, said: str) -> None:
-    found = judged(tmp_path, above + raised("[rank0]: ", ERROR) + below)
+@pytest.mark.parametrize("prefix", ["[rank0]: ", "(W[rank=3] pid=7, ip=10.0.0.3) ", ""])
+@pytest.mark.parametrize("error", [ERROR, REMOTE])
+def test_nccls_own_words_are_quoted_beside_torchs(
+    tmp_path: Path, above: str, below: str, said: str, prefix: str, error: str
+) -> None:
+    text = above + raised(prefix, error) + "".join(f"{prefix}{line}\n" for line in below.splitlines())
+    found = judged(tmp_path, text)
     shown = " ".join(
         [*(one.why for one in found.candidates), *(line for one in found.findings for line in one.evidence)]
     )
-    assert "unhandled system error" in shown and (said in shown if said else "; NCCL:" not in shown)
+    assert error in shown and (said in shown if said else "; NCCL:" not in shown)
 
 
 def test_the_advice_of_the_log_is_shown(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ DIALECT = Dialect(
     ),
     own_words=OwnWords(
         "NCCL",
-        r"unhandled \w{1,10} error|nccl(?:Unhandled|System|Internal|Invalid|Remote)\w{1,20}",
+        r"NCCL error(?: in)?: |unhandled \w{1,10} error|nccl(?:Unhandled|System|Internal|Invalid|Remote)\w{1,20}",
         above=rb"NCCL (?:WARN|ERROR|ATTN) ([^\n]{3,400})",
         below=rb"Last error: ?\r?\n([^\n]{3,400})",
     ),

@@ -6,11 +6,12 @@ from distdoctor.logs.dialects.dialect import Dialect, Wording
 
 DIALECT = Dialect(
     prefixes=(
-        # vLLM writes the same form (setup_proc_title_and_log_prefix() of v1/executor/multiproc_executor.py, 0.10 to
-        # 0.13): there the number in the group of TP is the rank if the worker is in the first groups of DP and PP
+        # NeMo-RL names its actors Name[rank=8]. vLLM writes the same form (setup_proc_title_and_log_prefix() of
+        # v1/executor/multiproc_executor.py, 0.10 to 0.13): there the number in the group of TP is the rank if the
+        # worker is in the first groups of DP and PP
         (
             "(",
-            r"\((?:(?:rank=|Worker(?:_DP0)?(?:_PP0)?_TP)(?P<rank>\d{1,6})(?:_[A-Z]{2,4}\d{1,4}){0,4} "
+            r"\((?:(?:(?:\w{1,60}\[)?rank=|Worker(?:_DP0)?(?:_PP0)?_TP)(?P<rank>\d{1,6})(?:_[A-Z]{2,4}\d{1,4}){0,4}\]? "
             r"|[\w.:=/,-]{1,80} ){0,3}"
             r"pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?",
         ),
@@ -29,7 +30,11 @@ DIALECT = Dialect(
             "out of memory",
         ),
         Wording(("Worker unexpectedly exit", "actor died unexpectedly"), "", "actor died"),
-        Wording("by an unexpected system error", "", "worker crashed"),
+        Wording(
+            "by an unexpected system error",
+            r"by an unexpected system error(?:.{0,600} Worker IP address: (?P<peer>[\w.:-]{1,64}) )?",
+            "worker crashed",
+        ),
         Wording("marked dead because", "", "node dead"),
         Wording(("NodeDiedError", "Raylet is terminated. Termination is unexpected"), "", "node lost"),
         Wording(
