@@ -40,6 +40,16 @@ LOG = (
         "flight recorder: ",
         r"number \d+: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? (?:called .{1,800}, the others |differ: )",
     ),
+    Line(  # torchfrtrace, which compares the dumps of all ranks; a mere difference of states is another failure
+        "error msg: Culprit rank ",
+        r"^error msg: Culprit rank (?P<ranks>\d{1,6}); Error type: (?:COLLECTIVE_D?TYPE|SIZE_OR_SYNTAX)_",
+    ),
+    Line(
+        "Input/output mismatch in the collective",
+        r"^Input/output mismatch in the collective sequence number: \d",
+        told="The sizes that the ranks pass to an all-to-all do not add up",
+        fix="Pass input_split_sizes and output_split_sizes that agree between all ranks.",
+    ),
     Line(
         ("watchdogs: number ", "calls: rank"),
         r"(?:number \d+|^calls): ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)?(?: on (?P<host>\S+))? "

@@ -64,6 +64,12 @@ LOG = (
         shows="symptom",
         why="a rank that joined later times out later, and may have been ended before that",
     ),
+    Line(  # torchfrtrace and torch.distributed.debug's server (torch/distributed/flight_recorder/components)
+        ("missing ranks: {", "Missing ranks are {"),
+        r"\b[Mm]issing ranks(?::| are) \{(?P<ranks>(?P<missing>[\d, ]{1,400}))\}",
+        shows="symptom",
+        why="a rank that called it later, or whose dump is missing, shows the same",
+    ),
     Line(
         "inspector: ",
         r"^inspector: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? completed ",

@@ -69,10 +69,11 @@ unhealthy (stopped sending heartbeats):
 /job:jax_worker/replica:0/task:3
 The tasks have crashed.
 """
-DIED = """(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the \
-problem, check the logs for the dead worker. Worker ID: 5a99 Node ID: 1537 Worker IP address: 10.0.0.18 Worker port: 4 \
-Worker PID: 909447 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with a connection error code 2.
-"""
+DIED = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
+    "problem, check the logs for the dead worker. Worker ID: 5a99 Node ID: 1537 Worker IP address: 10.0.0.18 Worker "
+    "port: 4 Worker PID: 909447 Worker exit type: SYSTEM_ERROR Worker exit detail: x\n"
+)
 UNBALANCED = "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes."
 CCL = """2025:11:03-10:00:00:( 4711) |CCL_ERROR| atl_ofi_helper.cpp:1000 atl_ofi_open: can not open network providers
 terminate called after throwing an instance of 'ccl::v1::exception'

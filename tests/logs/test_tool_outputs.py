@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.hang.test_ras import LEFT_BEHIND, sections
-from tests.logs.judging import judged, judged_files
+from tests.logs.judging import judged, judged_files, roots
 
 INCOMPLETE = """#{group}-0 (cf264af53edbe986) INCOMPLETE
   Missing communicator data from 1 rank
@@ -34,6 +34,46 @@ def test_the_rank_that_ras_names(tmp_path: Path, text: str, check: str, followin
     text = text.replace("RUNNING", "RUNNING  OK\n    1         4         2         1         2         8   RUNNING", 1)
     first = judged(tmp_path, text).candidates[0]
     assert first.check == check and first.next.startswith(following)
+
+
+TRACED = """{head}
+internal record id: 4
+group info: 0:default_pg
+collective: nccl:all_reduce
+{body}
+input sizes: [[4]]
+output sizes: [[4]]
+world size: 4
+expected ranks: {{0, 1, 2, 3}}
+collective state: scheduled
+collective stack trace:
+ main at /home/u/train.py:12
+"""
+MISSING = "Not all ranks joining collective, sequence number: 5", "missing ranks: {1, 3}"
+HAS_ERRORS = "Collective sequence number: 5 has errors"
+CULPRIT = "error msg: Culprit rank 2; Error type: {kind}, Expected collective type: 'x' does not match found collective"
+ALL_TO_ALL = "Input/output mismatch in the collective sequence number: 5", "total input numel: 4\ntotal output numel: 5"
+
+
+@pytest.mark.parametrize(
+    ("lines", "root"),
+    [
+        (MISSING, None),  # the server writes it at intervals, while the others may only be late
+        ((HAS_ERRORS, CULPRIT.format(kind="COLLECTIVE_TYPE_MISMATCH")), ("collective/mismatch", (2,))),
+        ((HAS_ERRORS, CULPRIT.format(kind="SIZE_OR_SYNTAX_MISMATCH")), ("collective/mismatch", (2,))),
+        ((HAS_ERRORS, CULPRIT.format(kind="COLLECTIVE_STATE_MISMATCH")), None),
+        (ALL_TO_ALL, ("collective/mismatch", ())),
+    ],
+)
+def test_the_rank_that_torchfrtrace_names(tmp_path: Path, lines: tuple[str, str], root: object) -> None:
+    found = roots(tmp_path, TRACED.format(head=lines[0], body=lines[1]))
+    assert found == ([root] if root else [])
+
+
+def test_the_rank_that_torchfrtrace_misses(tmp_path: Path) -> None:
+    text = TRACED.format(head=MISSING[0], body=MISSING[1])
+    assert judged(tmp_path, text).candidates[0].next == "the log of ranks 1, 3"
+    assert judged(tmp_path, text + "step 6 loss 1.0\nstep 7 loss 0.9\nTraining completed\n").verdict == "pass"
 
 
 SMI = """
