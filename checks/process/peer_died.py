@@ -134,6 +134,12 @@ LOG = (
         shows="symptom",
         why="a dead peer, a peer that was never started and an unreachable peer show the same",
     ),
+    Line(  # of XLA's coordination service, for JAX
+        "heartbeat timeout. This indicates",
+        r"Task /job:\w{1,40}/replica:\d{1,6}/task:(?P<ranks>\d{1,6}) heartbeat timeout",
+        shows="symptom",
+        why="a dead task, a hanging one and an unreachable one show the same",
+    ),
     Line(
         "got completion with error:",
         shows="symptom",

@@ -74,8 +74,14 @@ DIED = (
     "problem, check the logs for the dead worker. Worker ID: 5a99 Node ID: 1537 Worker IP address: 10.0.0.18 Worker "
     "port: 4 Worker PID: 909447 Worker exit type: SYSTEM_ERROR Worker exit detail: x\n"
 )
+BEATS_NOT = (
+    "/job:jax_worker/replica:0/task:3 has been set to ERROR in coordination service: UNAVAILABLE: Task "
+    "/job:jax_worker/replica:0/task:3 heartbeat timeout. This indicates that the remote task has failed.\n"
+)
 UNBALANCED = "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes."
 CCL = """2025:11:03-10:00:00:( 4711) |CCL_ERROR| atl_ofi_helper.cpp:1000 atl_ofi_open: can not open network providers
+ fails with status: 1
+2025:11:03-10:00:00:( 4711) |CCL_ERROR| atl_ofi_comm.cpp:273 init_transport: condition transport->init() failed
 terminate called after throwing an instance of 'ccl::v1::exception'
   what():  oneCCL: atl_ofi_comm.cpp:273 init_transport: EXCEPTION: failed to initialize ATL
 """
@@ -98,6 +104,7 @@ terminate called after throwing an instance of 'ccl::v1::exception'
         (BARRIER.format(id="save_checkpoint_3"), "barrier/rank-missing", ["ranks 2, 1"]),
         (DEAD, "process/peer-died", ["the log of rank 3"]),
         (DIED, "process/crashed", ["the logs of the ranks on 10.0.0.18"]),
+        (BEATS_NOT, "process/peer-died", ["the log of rank 3"]),
         (CCL, "process/crashed", ["oneCCL: atl_ofi_helper.cpp:1000 atl_ofi_open: can not open network providers"]),
     ],
 )

@@ -245,9 +245,9 @@ def _speaker_text(match: Match) -> str:
     """Return the rank of a match, its local rank, or the process that failed; empty if none is known.
 
     The process number in the prefix of a host's log may be that of the launcher that wrote the line; beside an address
-    it is a Ray task's own.
+    it is a Ray task's own, and alone that of the process that raised the exception.
     """
-    by_ray = bool(match.exception) and re.fullmatch(r"[\d.]+", match.who.host or "") is not None
+    by_ray = bool(match.exception) and re.fullmatch(r"[\d.]*", match.who.host or "") is not None
     crashed = match.who.pid if "inside" in match.values or by_ray else None
     for name, number in (("rank", match.who.rank), ("local rank", match.who.local_rank), ("process", crashed)):
         if number is not None:
