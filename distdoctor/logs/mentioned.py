@@ -100,17 +100,16 @@ def own_words(text: str, context: bytes, at: int) -> dict[str, str]:
 
     ``said``: its first line below the line, else its last one above; ``library``: its name. ``advice``: its remedy.
     """
-    own = next((one for one in OWN_WORDS if re.search(one.failed, text)), None)
-    if own is None:
-        return {}
-    below = re.compile(own.below).search(context, at, at + NEXT)
-    above = None if below else deque(re.compile(own.above).finditer(context, max(at - ACCOUNT, 0), at), maxlen=1)
-    texts = {
-        "said": below or (above[0] if above else None),
-        "advice": re.compile(own.advice).search(context, at, at + NEXT),
-    }
-    found = {name: attribution.split(attribution.readable(one[1]))[1] for name, one in texts.items() if one}
-    return {**found, "library": own.library} if "said" in found else found
+    for own in OWN_WORDS:
+        failed, above, below, advice = own.patterns
+        if not failed.search(text):
+            continue
+        said = below.search(context, at, at + NEXT)
+        before = None if said else deque(above.finditer(context, max(at - ACCOUNT, 0), at), maxlen=1)
+        texts = {"said": before[0] if before else said, "advice": advice.search(context, at, at + NEXT)}
+        found = {name: attribution.split(attribution.readable(one[1]))[1] for name, one in texts.items() if one}
+        return {**found, "library": own.library} if "said" in found else found
+    return {}
 
 
 _TASK_HEAD = re.compile(rb"ray::[^\n]{1,300}?\(pid=(\d{1,9})(?:, ip=([\w.:-]{1,64}))?[^\n]*\n")

@@ -150,6 +150,11 @@ class OwnWords:
     advice: bytes = b"(?!)"
     """Expression for the remedy below it."""
 
+    @cached_property
+    def patterns(self) -> tuple[re.Pattern[str], re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
+        """Return the expressions, in this order."""
+        return re.compile(self.failed), re.compile(self.above), re.compile(self.below), re.compile(self.advice)
+
 
 @dataclass(frozen=True)
 class Dialect:
