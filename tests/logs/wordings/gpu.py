@@ -20,6 +20,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "RuntimeError: MPS backend out of memory (MPS allocated: 9.05 GB, max allowed: 18.13 GB). Tried to allocate "
         "256 bytes on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 (may cause system failure).",
     ),
+    (
+        "gpu/out-of-memory",
+        "ValueError: Free memory on device (2.1/79.1 GiB) on startup is less than desired GPU memory utilization "
+        "(0.9, 71.2 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+    ),
     ("gpu/out-of-memory", "node:1:2 [3] include/alloc.h:48 NCCL WARN Cuda failure 2 'out of memory'"),
     (
         "gpu/hardware",

@@ -11,6 +11,15 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "store/nodes-missing",
+        "Original error: DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0. This "
+        "usually happens because a task triggered the barrier too early or too slowly.",
+    ),
+    (
+        "store/nodes-missing",
+        "XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect. Timed out task names:",
+    ),
     ("store/nodes-missing", "RuntimeError: Wait timeout"),
     (
         "store/nodes-missing",
