@@ -89,9 +89,11 @@ def differences(cluster: Cluster) -> Iterator[Finding]:
 
 
 def mesh_text(node: Node) -> str:
-    """Return the mesh and the extra groups of a node's plan as flags; empty if it has neither."""
+    """Return the mesh, the groups that the start line makes of it, and the extra groups of a node's plan; empty if it
+    has none."""
     plan = node.plan
     words = [f"--mesh {device_mesh.text_of(plan.mesh)}"] if plan.mesh else []
+    words += [f"with groups of {', '.join(plan.mesh_order)}"] if plan.mesh_order else []
     return " ".join([*words, *([f"--groups {plan.groups}"] if plan.groups else [])])
 
 
@@ -110,7 +112,10 @@ def fixes_like(cluster: Cluster, node: Node, usual: str) -> Iterator[Fix]:
         flags["--mesh"] = device_mesh.text_of(right.plan.mesh) or None
     if right.plan.groups != node.plan.groups:
         flags["--groups"] = str(right.plan.groups)
-    yield Fix.on(node, f"Start {node.name} with {usual}, as the other nodes.", flags=flags)
+    if right.plan.mesh_order != node.plan.mesh_order:
+        yield Fix.on(node, f"Start {node.name} with the same parallel sizes and switches as {right.name}.")
+    else:
+        yield Fix.on(node, f"Start {node.name} with {usual}, as the other nodes.", flags=flags)
 
 
 def unfitting(cluster: Cluster) -> Iterator[Finding]:

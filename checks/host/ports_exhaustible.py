@@ -122,7 +122,11 @@ def most(node: Node, world: int) -> int:
 def further(node: Node) -> list[int]:
     """Return the sizes of the groups, without the default one, in which a rank here listens and connects."""
     plan = node.plan
-    return device_mesh.lengths_of(plan.mesh, plan.groups, plan.world_size or 1) if node.plan.gloo_planned else []
+    return (
+        device_mesh.lengths_of(plan.mesh, plan.groups, plan.world_size or 1, plan.mesh_order)
+        if node.plan.gloo_planned
+        else []
+    )
 
 
 def evidence(node: Node, world: int) -> str:

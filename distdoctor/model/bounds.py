@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from distdoctor.model.device_mesh import MOST_GROUPS, parse_mesh, text_of
+from distdoctor.model.device_mesh import MOST_ENTRIES, MOST_GROUPS, dimensions_of, parse_mesh, text_of
 from distdoctor.model.facts import ROW_MOST, BadFacts, Interface, LinkRow, NodeFacts
 from distdoctor.model.findings import RESTARTS, SEVERITIES, Finding
 from distdoctor.model.plan import Plan
@@ -149,7 +149,9 @@ def check_mesh(mesh: tuple[tuple[str, int], ...], groups: int, order: tuple[str,
     """Raise BadFacts if no command line can ask for this mesh, this order of its dimensions, or for as many groups."""
     if mesh and parse_mesh(text_of(mesh)) != mesh:
         raise BadFacts(f"a mesh {_short(text_of(mesh))}")
-    if order and (len({*order}) != len(order) or not {*order} <= {name for name, _ in mesh}):
+    known, entries = {name for name, _ in mesh}, [dimensions_of(entry) for entry in order[: MOST_ENTRIES + 1]]
+    twice = len({name for name, _ in entries}) != len(entries)
+    if twice or len(order) > MOST_ENTRIES or any(not {*ones} <= known for _, ones in entries):
         raise BadFacts(f"an order {_short(','.join(order))} of a mesh {_short(text_of(mesh))}")
     within("groups", groups, 0, MOST_GROUPS)
 

@@ -3,7 +3,8 @@
 torch/distributed/device_mesh.py (2.2 to 2.13): for each dimension, in its order, one new_group() for each of its rows,
 on all ranks; the last dimension counts fastest. A dimension of all ranks is the default group, and creates none. With
 device_id= in init_process_group(), NCCL splits the default group once for each dimension instead. Engines and Megatron
-create their groups themselves, in another order than that of the dimensions in the ranks.
+create their groups themselves, one of all ranks included, in an order of their own: of a dimension (``tp``), or of
+several together (``ep=dp+tp``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ MOST_DIMENSIONS = 8
 MOST_GROUPS = 256
 """Limit of extra groups."""
 MOST_SIZE = 1_000_000
+MOST_ENTRIES = 16
+"""Limit of the entries in an order of creation."""
 _DIMENSION = re.compile(r"([A-Za-z_][\w-]{0,31})=([1-9]\d{0,6})")
 
 
@@ -50,24 +53,31 @@ def size(mesh: Mesh) -> int:
     return math.prod(length for _, length in mesh)
 
 
-def in_order(mesh: Mesh, order: Sequence[str]) -> list[tuple[int, str, int]]:
-    """Return place, name and size of each dimension, in the order of creation; those it does not name come last."""
-    numbered = [(place, name, length) for place, (name, length) in enumerate(mesh)]
-    return sorted(numbered, key=lambda one: order.index(one[1]) if one[1] in order else len(order))
+def dimensions_of(entry: str) -> tuple[str, list[str]]:
+    """Return the name and the dimensions of the groups in an entry of an order: ``tp``, or ``ep=dp+tp``."""
+    name, _, together = entry.partition("=")
+    return name, (together or name).split("+")
+
+
+def _partitions(mesh: Mesh, world: int, order: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Return name and dimensions of the groups that the job creates in one step, in the order of creation."""
+    if not order:
+        return [(name, [place]) for place, (name, length) in enumerate(mesh) if length != world]
+    places = {name: place for place, (name, _) in enumerate(mesh)}
+    return [(name, sorted(places[one] for one in ones)) for name, ones in map(dimensions_of, order)]
 
 
 def groups_of(mesh: Mesh, extra: int, world: int, order: Sequence[str] = ()) -> list[Group]:
     """Return the groups in the order of their creation, by each of ``world`` ranks; ``extra`` ones of all ranks after
-    those of the mesh. ``order``: dimensions in the order of creation, if it is not that of the mesh."""
+    those of the mesh. ``order``: the groups that the job creates itself; empty: it uses a DeviceMesh."""
     lengths = [length for _, length in mesh]
     groups = []
-    for place, name, length in in_order(mesh, order):
-        if length == world:
-            continue
-        others = [range(other) for other in (*lengths[:place], *lengths[place + 1 :])]
-        for rest in itertools.product(*others):
-            rows = [(*rest[:place], here, *rest[place:]) for here in range(length)]
-            groups.append(Group(name, tuple(_rank(row, lengths) for row in rows)))
+    for name, inside in _partitions(mesh, world, order):
+        rows: dict[tuple[int, ...], list[int]] = {}
+        for row in itertools.product(*map(range, lengths)):
+            rest = tuple(at for place, at in enumerate(row) if place not in inside)
+            rows.setdefault(rest, []).append(_rank(row, lengths))
+        groups += [Group(name, tuple(ranks)) for ranks in rows.values()]
     return [*groups, *(Group(f"group {number + 1}", tuple(range(world))) for number in range(extra))]
 
 
@@ -85,11 +95,12 @@ def _rank(coordinates: Sequence[int], lengths: Sequence[int]) -> int:
 THREADS_OF_GROUP = 3
 
 
-def lengths_of(mesh: Mesh, extra: int, world: int) -> list[int]:
+def lengths_of(mesh: Mesh, extra: int, world: int, order: Sequence[str] = ()) -> list[int]:
     """Return the sizes of the groups that one rank belongs to, without the default one."""
-    return [*(length for _, length in mesh if length != world), *[world] * extra]
+    inside = [places for _, places in _partitions(mesh, world, order)]
+    return [*(size(tuple(mesh[place] for place in places)) for places in inside), *[world] * extra]
 
 
-def files_of(mesh: Mesh, extra: int, world: int) -> int:
+def files_of(mesh: Mesh, extra: int, world: int, order: Sequence[str] = ()) -> int:
     """Return the number of files that a rank has open for these groups."""
-    return sum(length + 3 for length in lengths_of(mesh, extra, world))
+    return sum(length + 3 for length in lengths_of(mesh, extra, world, order))

@@ -65,7 +65,8 @@ class Plan:
     mesh: tuple[tuple[str, int], ...] = ()
     """Dimensions of the job's device mesh with their sizes, the outermost first; empty: none is known."""
     mesh_order: tuple[str, ...] = ()
-    """Dimensions in the order in which the job creates their groups; empty: the mesh's own."""
+    """Groups that the job creates itself, in its order: a dimension, or NAME=DIMENSION+DIMENSION; empty: those of a
+    DeviceMesh."""
     groups: int = 0
     """Number of groups of all ranks that the job creates after the default group and the mesh."""
     agent_store: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.plan import EnginePort
@@ -17,6 +18,7 @@ from distdoctor.plan.job_line import (
     here_alone,
     in_file,
     mesh_of,
+    nested,
     node_flags,
     number,
     options_of,
@@ -29,7 +31,8 @@ from distdoctor.plan.syntax import split_endpoint
 _VLLM = {
     "--nnodes": ("-n",), "--node-rank": ("-r",), "--master-addr": (), "--master-port": (),
     "--tensor-parallel-size": ("-tp", "--tp"), "--pipeline-parallel-size": ("-pp", "--pp"),
-    "--prefill-context-parallel-size": ("-pcp",), "--data-parallel-size": ("-dp", "--dp"),
+    "--prefill-context-parallel-size": ("-pcp",), "--decode-context-parallel-size": ("-dcp",),
+    "--data-parallel-size": ("-dp", "--dp"),
     "--data-parallel-rank": ("-dpn",), "--data-parallel-start-rank": ("-dpr",),
     "--data-parallel-size-local": ("-dpl",), "--data-parallel-address": ("-dpa",),
     "--data-parallel-rpc-port": ("-dpp",), "--data-parallel-backend": ("-dpb",),
@@ -45,11 +48,10 @@ _SENDS_NO_CACHE = re.compile(r"kv_consumer|bootstrap_server_address")
 
 def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True) -> JobLine:
     """Return the plan of a vLLM server. ``served``: it has an API port. Raise ValueError."""
-    given = _with_file(options_of(words, _VLLM, ("--headless", "--worker-use-ray")))
+    given = _with_file(options_of(words, _VLLM, ("--headless", "--worker-use-ray", *_EXPERTS)))
     sizes = [number(given, f"--{name}-size", 1) for name in _DIMENSIONS]
     dp, each = sizes[0], sizes[1] * sizes[2] * sizes[3]
-    mesh = mesh_of("tp pcp pp dp", dp=dp, pp=sizes[1], pcp=sizes[2], tp=sizes[3])
-    line = JobLine("vLLM", **mesh, ports=(*_vllm_ports(given, words, env, served),))
+    line = JobLine("vLLM", **_vllm_groups(given, sizes), ports=(*_vllm_ports(given, words, env, served),))
     nodes = number(given, "--nnodes", 1)
     if nodes > 1:
         rank = number(given, "--node-rank", 0)
@@ -75,8 +77,28 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
 
 
 _DIMENSIONS = ("data-parallel", "pipeline-parallel", "prefill-context-parallel", "tensor-parallel")
-"""From the outermost in. The groups of tp are created first, those of dp last: distributed/parallel_state.py,
-initialize_model_parallel()."""
+"""From the outermost in."""
+_EXPERTS = ("--enable-expert-parallel", "-ep", "--enable-eplb")
+"""Switches that vLLM has for models with experts; these models have groups of ep without them, too."""
+
+
+def _vllm_groups(given: Mapping[str, str], sizes: Sequence[int]) -> dict[str, Any]:
+    """Return the mesh and the groups of vLLM (distributed/parallel_state.py, initialize_model_parallel()).
+
+    A model without experts has no group of ep; a line does not say which model has some.
+    """
+    dp, pp, pcp, tp = sizes
+    dcp = number(given, "--decode-context-parallel-size", 1)
+    inside = pcp == 1 and dcp > 1  # else the ranks of a dcp group are those of pcp, or of pcp and tp
+    parts, entries = nested("tp", tp, **({"dcp": (dcp, 1)} if inside else {}))
+    all_tp = "+".join(parts)
+    of_dcp = entries.get("dcp", "") if inside else "dcp=pcp" if dcp == pcp > 1 else f"dcp=pcp+{all_tp}" * (dcp > 1)
+    experts = [f"ep=dp+pcp+{all_tp}"] if any(name in given for name in _EXPERTS) else []
+    balanced = [f"eplb=dp+pcp+{all_tp}"] if "--enable-eplb" in given else []
+    order = [entries.get("tp", ""), of_dcp, "pcp", "pp", "dp", *experts, *balanced]
+    return mesh_of(" ".join(order), dp=dp, pp=pp, pcp=pcp, **parts)
+
+
 _RPC = "--data-parallel-rpc-port"
 _ALL_HERE = (
     "without --data-parallel-backend ray, vLLM's data-parallel ranks meet at 127.0.0.1 and hang if Ray places one of "
@@ -112,6 +134,9 @@ _SGLANG = {
     "--nnodes": (), "--node-rank": (), "--dist-init-addr": ("--nccl-init-addr",), "--nccl-port": (),
     "--tp-size": ("--tensor-parallel-size", "--tp"), "--pp-size": ("--pipeline-parallel-size", "--pp"),
     "--dp-size": ("--data-parallel-size", "--dp"), "--attn-dp-size": ("--attention-data-parallel-size",),
+    "--attn-cp-size": ("--attention-context-parallel-size",), "--moe-dp-size": ("--moe-data-parallel-size",),
+    "--ep-size": ("--expert-parallel-size", "--ep"), "--dcp-size": ("--decode-context-parallel-size",),
+    "--moe-a2a-backend": (),
     "--port": (), "--host": (), "--config": (), "--disaggregation-mode": (), "--disaggregation-bootstrap-port": (),
 }  # fmt: skip
 _SERVED, _BOOTSTRAP, _OWN_PORTS = 30000, 8998, 233
@@ -137,11 +162,40 @@ def read_sglang(words: Sequence[str], env: Mapping[str, str], served: bool = Tru
         port = number(given, "--nccl-port", 0)
     by = "--dist-init-addr" if at else "--nccl-port"
     names = {"master_addr": by, "master_port": by}
-    line = JobLine("SGLang", **mesh_of("tp pp dp", dp=copies, pp=pp, tp=tp), names=names)
+    line = JobLine("SGLang", **_sglang_groups(given, copies, pp, tp, dp if inside else 1), names=names)
     flags = node_flags(nodes, shared(copies * tp * pp, nodes), rank, address, "" if port is None else port)
     ports = _sglang_ports(given, port, inside, served) if rank == 0 else ()
     pinned = _pinned(given) if copies > 1 and nodes == 1 else ()
     return replace(line, flags=flags, ports=(*ports, *pinned))
+
+
+def _sglang_groups(given: Mapping[str, str], copies: int, pp: int, tp: int, dp: int) -> dict[str, Any]:
+    """Return the mesh and the groups of SGLang (srt/distributed/parallel_state.py, initialize_model_parallel()).
+
+    Replicas (``copies``) share no group. A group of all ranks of tp is that of tp, not another.
+    """
+    attn_dp = max(dp, number(given, "--attn-dp-size", 1))
+    cp, moe_dp, dcp = (number(given, f"--{name}-size", 1) for name in ("attn-cp", "moe-dp", "dcp"))
+    ep = tp if given.get("--moe-a2a-backend") in _EXPERTS_IN_TP else number(given, "--ep-size", 1)
+    if not (attn_dp and cp and ep and moe_dp):
+        raise ValueError("SGLang has no group of 0 ranks")
+    attn_tp, moe_tp = tp // (attn_dp * cp), tp // (ep * moe_dp)
+    smaller = {"dcp": (dcp, 1), "attn_cp": (cp, attn_tp), "attn_tp": (attn_tp, 1)}
+    smaller |= {} if cp > moe_dp else {"moe_dp": (moe_dp, ep * moe_tp)}
+    smaller |= {"moe_ep": (ep, moe_tp), "moe_tp": (moe_tp, 1)}
+    own = {name: (size, step) for name, (size, step) in smaller.items() if size > 1 and (size < tp or name == "dcp")}
+    try:
+        parts, entries = nested("tp", tp, **own)
+    except ValueError as err:
+        return {"note": f"{err} as a mesh: only the groups of tp and pp are checked", **mesh_of("tp pp", pp=pp, tp=tp)}
+    return mesh_of(" ".join([*entries.values(), "pp"]), dp=copies, pp=pp, **parts)
+
+
+_EXPERTS_IN_TP = (
+    "megamoe", "deepep", "deepep_v2", "mooncake", "nixl", "ascend_fuseep", "flashinfer", "flashinfer_megamoe", "mori",
+    "pplx",
+)  # fmt: skip
+"""Values of --moe-a2a-backend with which ep is as large as tp (srt/arg_groups/overrides.py)."""
 
 
 def _pinned(given: Mapping[str, str]) -> Iterator[EnginePort]:

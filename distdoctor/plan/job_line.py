@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
+from distdoctor.model.device_mesh import dimensions_of
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, NNODES, NODE_RANK, NPROC_PER_NODE
 from distdoctor.model.plan import EnginePort, PlanProblem
 from distdoctor.plan.launchers.base import text_of
@@ -37,7 +39,7 @@ class JobLine:
     """Names and sizes of the dimensions in which the job makes its groups: the outermost first, as a DeviceMesh has
     them."""
     mesh_order: tuple[str, ...] = ()
-    """Dimensions in the order in which the job creates their groups; empty: the mesh's own."""
+    """Groups in the order of their creation, as in a plan."""
     ports: tuple[EnginePort, ...] = ()
     """Ports that an engine binds on this node, beside the store's."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -86,10 +88,37 @@ def shared(ranks: int, nodes: int) -> int:
 
 
 def mesh_of(order: str, **sizes: int) -> dict[str, Any]:
-    """Return the fields of a line for the dimensions that have more than one rank. ``order``: that of creation."""
+    """Return the fields of a line for the dimensions that have more than one rank. ``order``: the groups in the order
+    of creation, as in a plan."""
     mesh = tuple((name, size) for name, size in sizes.items() if size > 1)
-    names = tuple(name for name in order.split() if sizes[name] > 1)
-    return {"mesh": mesh, "mesh_order": names}
+    entries = []
+    for name, together in map(dimensions_of, order.split()):
+        inside = [one for one in together if sizes[one] > 1]
+        if inside:
+            entries.append(name if inside == [name] else f"{name}={'+'.join(inside)}")
+    return {"mesh": mesh, "mesh_order": tuple(entries)}
+
+
+def nested(name: str, length: int, **groups: tuple[int, int]) -> tuple[dict[str, int], dict[str, str]]:
+    """Return a dimension in the parts that its smaller groups make of it, outermost first, and the entry of each group.
+
+    ``groups``: length, and distance in ranks from one member to the next. Raise ValueError if they do not nest.
+    """
+    steps = {step for size, step in groups.values()} | {size * step for size, step in groups.values()}
+    cuts = sorted({1, length, *steps})
+    pairs = list(pairwise(cuts)) or [(1, 1)]
+    if any(high % low for low, high in pairs) or cuts[-1] > length:
+        raise ValueError(f"the groups {', '.join(groups)} do not fit into {name}={length}")
+    names = [name] if len(pairs) == 1 else [f"{name}{number}" for number in range(len(pairs))]
+    parts = list(zip(names, reversed(pairs), strict=True))
+    whole = {name: (length, 1), **groups}
+    entries = {
+        group: "+".join(part for part, (low, high) in parts if step <= low and high <= step * size and low < high)
+        for group, (size, step) in whole.items()
+    }
+    return {part: high // low for part, (low, high) in parts}, {
+        group: f"{group}={inside}" for group, inside in entries.items() if inside
+    }
 
 
 def options_of(

@@ -70,6 +70,12 @@ def test_what_extra_groups_add() -> None:
 
 def test_an_engine_creates_the_same_groups_in_an_order_of_its_own() -> None:
     mesh = (("dp", 2), ("pp", 2), ("tp", 2))
-    groups = groups_of(mesh, 1, 8, ("tp", "pp"))
+    groups = groups_of(mesh, 1, 8, ("tp", "pp", "dp"))
     assert [group.name for group in groups] == ["tp"] * 4 + ["pp"] * 4 + ["dp"] * 4 + ["group 1"]
     assert sorted(groups, key=lambda one: one.name) == sorted(groups_of(mesh, 1, 8), key=lambda one: one.name)
+
+
+def test_an_engine_creates_a_group_of_all_ranks_and_none_that_its_order_lacks() -> None:
+    mesh, order = (("dp", 2), ("tp", 2)), ("tp", "ep=dp+tp")
+    assert [group.ranks for group in groups_of(mesh, 0, 4, order)] == [(0, 1), (2, 3), (0, 1, 2, 3)]
+    assert files_of(mesh, 1, 4, order) == (2 + 3) + (4 + 3) + (4 + 3)

@@ -199,7 +199,9 @@ class Leader:
         if stage == STORE:
             return await opener.open(stage, numbering, seconds, limited=limited, marks=self._marks())
         if groups:
-            seconds += GROUPS_SECONDS + SECONDS_PER_GROUP * (len(groups["mesh"]) + groups["extra"])
+            seconds += GROUPS_SECONDS + SECONDS_PER_GROUP * (
+                max(len(groups["mesh"]), len(groups["mesh_order"])) + groups["extra"]
+            )
             seconds += max((participant.cuda_start for participant in everyone), default=0.0)
         if not stage.links:
             return await opener.open(stage, numbering, seconds, limited=limited, **groups)

@@ -19,7 +19,15 @@ def meshes(*texts: str, nproc: int = 2, groups: tuple[int, ...] = ()) -> Facts:
     )
 
 
+def experts(*orders: str) -> Facts:
+    """Nodes of one mesh, each with the groups that its engine's line makes of it."""
+    nodes = meshes(*["dp=2,tp=2"] * len(orders))
+    return tuple(with_plan(one, mesh_order=tuple(order.split())) for one, order in zip(nodes, orders, strict=True))
+
+
+EP, DENSE = "tp dp ep=dp+tp", "tp dp"
 ROWS = [
+    Row("no expert parallelism on one of 2", lambda: experts(EP, DENSE), BOTH, blame="one-of", together=True),
     Row("8 ranks of 4", lambda: meshes("dp=2,tp=4", "dp=2,tp=4"), BOTH, together=True),
     Row("2 ranks of 4", lambda: meshes("tp=2", "tp=2"), BOTH, "warn", together=True),
     Row("swapped on one of 3", lambda: meshes("dp=3,tp=2", "dp=3,tp=2", "tp=3,dp=2"), ("host2",), together=True),
@@ -30,6 +38,7 @@ ROWS = [
 LOOK_ALIKES = [
     LookAlike("it fits", lambda: meshes("dp=2,tp=2", "dp=2,tp=2")),
     LookAlike("one dimension of all ranks, and one of one", lambda: meshes("dp=6,tp=1", "dp=6,tp=1", "dp=6,tp=1")),
+    LookAlike("the same groups of experts", lambda: experts(EP, EP)),
     LookAlike("only extra groups", lambda: meshes("", "", groups=(3, 3))),
 ]
 CURES = [
