@@ -9,8 +9,9 @@ Why it happens
 --------------
 vLLM binds its message queue to VLLM_HOST_IP, and sends this address to the workers of the other nodes. Mooncake gives
 it (SGLang: SGLANG_HOST_IP) to the instance that fetches the KV cache. The scheduler of the NIXL connector listens at
-VLLM_NIXL_SIDE_CHANNEL_HOST, localhost unless it is set. A loopback address or 0.0.0.0 means the reader's own host on
-every other node. Under Ray, vLLM also looks for its own node by this address.
+VLLM_NIXL_SIDE_CHANNEL_HOST, localhost unless it is set. The P2P tier of the KV cache and the EC connector have such
+variables, too: VLLM_P2P_SIDE_CHANNEL_HOST, VLLM_EC_SIDE_CHANNEL_HOST. A loopback address or 0.0.0.0 means the reader's
+own host on every other node. Under Ray, vLLM also looks for its own node by this address.
 
 Fix
 ---
@@ -49,7 +50,6 @@ LOG = (
         "has GPUs.",
     ),
 )
-_NIXL = "VLLM_NIXL_SIDE_CHANNEL_HOST"
 _TRANSFERS = ("Mooncake bootstrap", "bootstrap of the transfer")
 _OWN = {"vLLM": "VLLM_HOST_IP", "SGLang": "SGLANG_HOST_IP"}
 
@@ -69,17 +69,26 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     senders = [node for node in cluster.nodes if node not in queue and own_only(node, sender(node))]
     if senders:
         yield of_senders(cluster, senders)
-    listeners = [node for node in cluster.nodes if has_side_channel(node) and (unset(node) or own_only(node, _NIXL))]
-    if listeners:
-        across = any(several(node) for node in listeners)
-        yield Finding.about(
-            listeners,
-            f"The NIXL side channel of vLLM on {names_of(listeners)} listens at {text(listeners[0])}, where no other "
-            "node reaches it.",
-            severity="fail" if across else "warn",
-            evidence=(f"{node.name}: {_NIXL}{value(node)}; the line has a NIXL connector" for node in listeners),
-            fixes=(fix(cluster, node, _NIXL) for node in listeners),
-        )
+    for variable in dict.fromkeys(name for node in cluster.nodes for name in side_channels(node)):
+        listeners = [
+            node
+            for node in cluster.nodes
+            if variable in side_channels(node) and (unset(node, variable) or own_only(node, variable))
+        ]
+        if listeners:
+            yield of_listeners(cluster, listeners, variable)
+
+
+def of_listeners(cluster: Cluster, nodes: list[Node], variable: str) -> Finding:
+    channel = side_channels(nodes[0])[variable]
+    return Finding.about(
+        nodes,
+        f"The {channel} of vLLM on {names_of(nodes)} listens at {nodes[0].variables.get(variable) or 'localhost'}, "
+        "where no other node reaches it.",
+        severity="fail" if any(several(node) for node in nodes) else "warn",
+        evidence=(f"{node.name}: {variable}{value(node, variable)}; the line needs a {channel}" for node in nodes),
+        fixes=(fix(cluster, node, variable) for node in nodes),
+    )
 
 
 def of_senders(cluster: Cluster, nodes: list[Node]) -> Finding:
@@ -110,12 +119,14 @@ def several(node: Node) -> bool:
     return (node.plan.nnodes or 1) > 1
 
 
-def has_side_channel(node: Node) -> bool:
-    return node.plan.engine == "vLLM" and any("NIXL" in port.use for port in node.plan.ports)
+def side_channels(node: Node) -> dict[str, str]:
+    """Return the variables of the addresses at which vLLM's side channels listen, each with its use."""
+    named = {port.setting: port.use for port in node.plan.ports if port.setting.endswith("_SIDE_CHANNEL_PORT")}
+    return {setting.removesuffix("PORT") + "HOST": use for setting, use in named.items()}
 
 
-def unset(node: Node) -> bool:
-    return not node.variables.get(_NIXL)
+def unset(node: Node, variable: str) -> bool:
+    return not node.variables.get(variable)
 
 
 def own_only(node: Node, variable: str) -> bool:
@@ -124,12 +135,8 @@ def own_only(node: Node, variable: str) -> bool:
     return bool(address) and (address == "localhost" or reaches_no_other(address or ""))
 
 
-def text(node: Node) -> str:
-    return node.variables.get(_NIXL) or "localhost"
-
-
-def value(node: Node) -> str:
-    given = node.variables.get(_NIXL)
+def value(node: Node, variable: str) -> str:
+    given = node.variables.get(variable)
     return f"={given}" if given else " is not set: localhost"
 
 

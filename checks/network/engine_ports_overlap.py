@@ -9,7 +9,8 @@ Why it happens
 --------------
 SGLang with attention data parallelism derives six ports from that of `--dist-init-addr`, the next ones. `--port` or the
 bootstrap port is among them. Without attention data parallelism, each replica of `--dp-size` binds `--nccl-port`. Or
-the API server has the port of the store. VLLM_PORT is the first of the ports that vLLM tries for itself. It may take a
+the API server has the port of the store. Every data-parallel rank of vLLM with the EC connector binds
+VLLM_EC_SIDE_CHANNEL_PORT. VLLM_PORT is the first of the ports that vLLM tries for itself. It may take a
 fixed port a little above for something else first.
 
 Fix
@@ -40,6 +41,7 @@ PREVENTS = "results right"
 LOOKS_AT = ()
 SCANNED = 20
 """Ports above VLLM_PORT that an engine of 8 ranks goes through (vllm/utils/network_utils.py, _get_open_port())."""
+SIDE_CHANNEL = "_SIDE_CHANNEL_PORT"
 Use = tuple[str, str]
 
 
@@ -102,6 +104,9 @@ def clear(first: int, ports: set[int]) -> int:
 def move(node: Node, settings: Sequence[str], ports: set[int]) -> Fix:
     """Return the fix that moves the HTTP port if it is one of the two, else the other option; an option that two uses
     have in common is left out."""
+    if settings[0] == settings[1] and settings[0].endswith(SIDE_CHANNEL):
+        text = f"Start each data-parallel rank as a server of its own (-dp 1), each with another {settings[0]}."
+        return Fix.on(node, text)
     if settings[0] == settings[1]:
         text = f"Leave {settings[0]} out: each replica then takes a free port of its own."
         return Fix.on(node, text, flags={settings[0]: None})

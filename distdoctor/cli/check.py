@@ -24,7 +24,7 @@ from distdoctor.model.launch_settings import LEAST_LENGTH, TOKEN_PLACEHOLDER, VA
 from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES
 from distdoctor.model.text import encodable, environment, without_userinfo
-from distdoctor.plan.job_line import JobLine, refused_ports
+from distdoctor.plan.job_line import JobLine, refused
 from distdoctor.plan.resolve import resolve
 from distdoctor.plan.values import Flags
 from distdoctor.render.exit_status import EXIT_STATUS_OF, INCOMPLETE, OK, own_status
@@ -186,7 +186,7 @@ def with_line(plan: Plan, line: JobLine) -> Plan:
         name: line.names.get(name, source) if source.startswith("--") else source
         for name, source in plan.sources.items()
     }
-    problems = (*plan.problems, *refused_ports(line, environment(os.environ)))
+    problems = (*plan.problems, *refused(line, environment(os.environ)))
     mesh: dict[str, Any] = {} if plan.mesh else {"mesh": line.mesh, "mesh_order": line.mesh_order}
     plan = replace(plan, engine=line.engine, ports=line.ports, note=note, sources=sources, problems=problems)
     return replace(plan, **mesh)

@@ -126,7 +126,7 @@ class Plan:
     @property
     def broken(self) -> tuple[PlanProblem, ...]:
         """Return the problems that keep the process groups from being made."""
-        return tuple(problem for problem in self.problems if not problem.local)
+        return tuple(problem for problem in self.problems if not (problem.local or problem.starts))
 
     @property
     def one_node(self) -> bool:

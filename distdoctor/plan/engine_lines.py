@@ -18,6 +18,7 @@ from distdoctor.plan.job_line import (
     here_alone,
     in_file,
     mesh_of,
+    mooncake_problems,
     nested,
     node_flags,
     number,
@@ -41,7 +42,21 @@ _VLLM = {
 }  # fmt: skip
 """Options of vLLM that decide about its ranks and ports, with their short names."""
 VLLM_PORT, MASTER, RPC, API = "VLLM_PORT", 29501, 29550, 8000
-_NIXL, _MOONCAKE = re.compile(r"Nixl\w*Connector"), re.compile(r"MooncakeConnector")
+_MOONCAKE = re.compile(r"MooncakeConnector")
+_SIDE_CHANNELS = (
+    ("NIXL", 5600, re.compile(r"Nixl\w*Connector"), True),
+    ("P2P", 5710, re.compile(r"[\"']type[\"']: ?[\"']p2p[\"'](?![^{}]*[\"'](?:host|port)[\"'])"), True),
+    (
+        "EC",
+        5601,
+        re.compile(r"ECCPUConnector(?=.*ec_(?:producer|both))|ec_(?:producer|both)(?=.*ECCPUConnector)"),
+        False,
+    ),
+)
+"""ZMQ sockets over which vLLM's engines exchange NIXL's metadata: name in VLLM_*_SIDE_CHANNEL_HOST and _PORT, usual
+port, the connector that needs it, whether each data-parallel rank adds its number to the port (vllm/envs.py,
+nixl/base_scheduler.py, kv_offload/tiering/p2p/manager.py, ec_connector/cpu/scheduler)."""
+_BACKENDS = re.compile(r"[\"']backends[\"']: ?\[[\"']?([\w\"', ]+?)[\"']?\]")
 _SENDS_NO_CACHE = re.compile(r"kv_consumer|bootstrap_server_address")
 """Settings of a connector with which vLLM starts no server for Mooncake (v1/mooncake/mooncake_connector.py)."""
 
@@ -51,8 +66,10 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
     given = _with_file(options_of(words, _VLLM, ("--headless", "--worker-use-ray", *_EXPERTS)))
     sizes = [number(given, f"--{name}-size", 1) for name in _DIMENSIONS]
     dp, each = sizes[0], sizes[1] * sizes[2] * sizes[3]
-    line = JobLine("vLLM", **_vllm_groups(given, sizes), ports=(*_vllm_ports(given, words, env, served),))
     nodes = number(given, "--nnodes", 1)
+    line = JobLine("vLLM", **_vllm_groups(given, sizes), ports=(*_vllm_ports(given, words, env, served),))
+    if "MooncakeStoreConnector" in " ".join(words):
+        line = replace(line, problems=(*mooncake_problems("MOONCAKE_CONFIG_PATH", env, nodes > 1),))
     if nodes > 1:
         rank = number(given, "--node-rank", 0)
         place = word(given, "--master-addr", "127.0.0.1"), number(given, "--master-port", MASTER)
@@ -122,12 +139,15 @@ def _vllm_ports(
     first_node = not (first_rank or number(given, "--node-rank", 0))
     if _MOONCAKE.search(text) and not _SENDS_NO_CACHE.search(text) and first_node:
         yield port_of(env, "VLLM_MOONCAKE_BOOTSTRAP_PORT", 8998, "Mooncake bootstrap")
-    if _NIXL.search(text):
-        name = "VLLM_NIXL_SIDE_CHANNEL_PORT"
-        first = number(env, name, 5600) + first_rank
-        engines = number(given, "--data-parallel-size-local", number(given, "--data-parallel-size", 1))
-        for offset in range(max(1, engines)):
-            yield EnginePort(first + offset, name, "NIXL side channel", name in env)
+    engines = max(1, number(given, "--data-parallel-size-local", number(given, "--data-parallel-size", 1)))
+    backends = _BACKENDS.search(text)
+    over = "" if backends is None or "UCX" in backends[1] else f" over {backends[1]}"
+    for channel, usual, wanted, each in _SIDE_CHANNELS:
+        name = f"VLLM_{channel}_SIDE_CHANNEL_PORT"
+        if wanted.search(text):
+            first = number(env, name, usual) + (first_rank if each else 0)
+            for engine in range(engines):
+                yield EnginePort(first + engine * each, name, f"{channel} side channel{over}", name in env)
 
 
 _SGLANG = {
@@ -136,11 +156,12 @@ _SGLANG = {
     "--dp-size": ("--data-parallel-size", "--dp"), "--attn-dp-size": ("--attention-data-parallel-size",),
     "--attn-cp-size": ("--attention-context-parallel-size",), "--moe-dp-size": ("--moe-data-parallel-size",),
     "--ep-size": ("--expert-parallel-size", "--ep"), "--dcp-size": ("--decode-context-parallel-size",),
-    "--moe-a2a-backend": (),
+    "--moe-a2a-backend": (), "--hicache-storage-backend": (), "--hicache-storage-backend-extra-config": (),
     "--port": (), "--host": (), "--config": (), "--disaggregation-mode": (), "--disaggregation-bootstrap-port": (),
 }  # fmt: skip
 _SERVED, _BOOTSTRAP, _OWN_PORTS = 30000, 8998, 233
 """--port, --disaggregation-bootstrap-port, and what PortArgs adds to --port without --dist-init-addr."""
+_HICACHE = "--hicache-storage-backend-extra-config"
 _DERIVED = ("engine", "detokenizer", "RPC", "metrics", "scheduler", "load snapshots")
 """Uses of the ports behind that of --dist-init-addr with attention DP (srt/server_args.py, PortArgs.init_new())."""
 
@@ -166,6 +187,9 @@ def read_sglang(words: Sequence[str], env: Mapping[str, str], served: bool = Tru
     flags = node_flags(nodes, shared(copies * tp * pp, nodes), rank, address, "" if port is None else port)
     ports = _sglang_ports(given, port, inside, served) if rank == 0 else ()
     pinned = _pinned(given) if copies > 1 and nodes == 1 else ()
+    file = "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH"
+    if file in env and given.get("--hicache-storage-backend") == "mooncake" and _HICACHE not in given:
+        line = replace(line, problems=(*mooncake_problems(file, env, nodes > 1),))
     return replace(line, flags=flags, ports=(*ports, *pinned))
 
 

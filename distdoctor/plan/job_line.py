@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from distdoctor.model.addresses import is_loopback
 from distdoctor.model.device_mesh import dimensions_of
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, NNODES, NODE_RANK, NPROC_PER_NODE
 from distdoctor.model.plan import EnginePort, PlanProblem
 from distdoctor.plan.launchers.base import text_of
+from distdoctor.plan.syntax import split_endpoint
 
 MAX_BYTES = 1 << 16
 Mesh = tuple[tuple[str, int], ...]
@@ -44,6 +47,8 @@ class JobLine:
     """Ports that an engine binds on this node, beside the store's."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Fields of the plan -> the option or variable by which the line sets it, if it is not torchrun's."""
+    problems: tuple[PlanProblem, ...] = ()
+    """Variables of the engine with which it ends at its start."""
     note: str = ""
     """Sentence about what could not be read, and what was used instead."""
 
@@ -188,14 +193,42 @@ def word(given: Mapping[str, str], name: str, default: str = "") -> str:
     return text
 
 
-_PORT_VARIABLES = {"vLLM": ("VLLM_PORT", "VLLM_NIXL_SIDE_CHANNEL_PORT")}
+def mooncake_problems(name: str, env: Mapping[str, str], several: bool) -> Iterator[PlanProblem]:
+    """Yield the problem with the file that describes Mooncake's store (vLLM: distributed/mooncake_store.py; SGLang:
+    mem_cache/storage/mooncake_store/mooncake_store.py). ``several``: ranks of more than one node read it."""
+    path = env.get(name, "")
+    needs = "the engine's Mooncake store cannot start without its JSON file"
+    if not path:
+        yield PlanProblem(name, "", f"names no file: {needs}")
+        return
+    try:
+        with open(path) as file:
+            told = json.loads(file.read(MAX_BYTES))
+    except (OSError, ValueError) as err:
+        yield PlanProblem(name, path, f"is no such file ({getattr(err, 'strerror', None) or err}): {needs}")
+        return
+    master = str(told.get("master_server_address") or "") if isinstance(told, dict) else ""
+    host = (split_endpoint(master)[0] if master else "").strip("[]")
+    if not host and not (isinstance(told, dict) and told.get("client_server_address")):
+        yield PlanProblem(name, path, f"has no master_server_address: {needs}")
+    elif several and (host == "localhost" or is_loopback(host)):
+        yield PlanProblem(
+            name, path, f"has the master at {host}, where each node asks itself: only one of them has it", starts=True
+        )
 
 
-def refused_ports(line: JobLine, env: Mapping[str, str]) -> Iterator[PlanProblem]:
-    """Yield the engine's own variables that are no port: vLLM ends with them (vllm/envs.py, get_vllm_port()).
+_PORT_VARIABLES = {
+    "vLLM": ("VLLM_PORT", *(f"VLLM_{name}_SIDE_CHANNEL_PORT" for name in ("NIXL", "P2P", "EC")))
+}  # fmt: skip
+
+
+def refused(line: JobLine, env: Mapping[str, str]) -> Iterator[PlanProblem]:
+    """Yield the engine's own variables with which it ends. vLLM does for those that are no port (vllm/envs.py,
+    get_vllm_port()).
 
     Kubernetes sets VLLM_PORT=tcp://... in all pods beside a service that is called vllm.
     """
+    yield from line.problems
     for name in _PORT_VARIABLES.get(line.kind, ()):
         text = env.get(name)
         if text is not None and not text.strip().isdecimal():

@@ -11,6 +11,7 @@ from tests.facts_builder import healthy, with_network, with_plan, with_variables
 
 API = EnginePort(8000, "--port", "API server")
 NIXL = EnginePort(5600, "VLLM_NIXL_SIDE_CHANNEL_PORT", "NIXL side channel")
+EC = EnginePort(5601, "VLLM_EC_SIDE_CHANNEL_PORT", "EC side channel")
 MOONCAKE = EnginePort(8998, "VLLM_MOONCAKE_BOOTSTRAP_PORT", "Mooncake bootstrap")
 RPC = EnginePort(29550, "--data-parallel-rpc-port", "handshake (ZMQ)", True)
 PYTHON = PortHolder("0.0.0.0", 4242, "python3", "root")

@@ -10,6 +10,7 @@ import pytest
 
 from distdoctor.plan import torchrun
 from distdoctor.plan.job_command import JobLine, read_job_command
+from distdoctor.plan.job_line import refused
 
 ALONE = ("--nnodes=1", "--nproc-per-node=1")
 TWO = ("--nnodes=2", "--nproc-per-node=8", "--master-port=29600", "--master-addr=A", "--node-rank=1")
@@ -124,6 +125,14 @@ PORTS: list[tuple[str, dict[str, str], list[tuple[int, str]]]] = [
     (TRANSFER.format("MooncakeConnector", "kv_producer"), {"VLLM_MOONCAKE_BOOTSTRAP_PORT": "9000"},
      [(8000, "--port"), (9000, "VLLM_MOONCAKE_BOOTSTRAP_PORT")]),
     (TRANSFER.format("MooncakeConnector", "kv_consumer"), {}, [(8000, "--port")]),
+    ("vllm serve m -dp 4 -dpl 2 -dpr 2 -dpa h --headless --kv-transfer-config {'kv_connector':'NixlConnector'}", {},
+     [(5602, "VLLM_NIXL_SIDE_CHANNEL_PORT"), (5603, "VLLM_NIXL_SIDE_CHANNEL_PORT")]),
+    ("vllm serve m -dp 2 --uds s --kv-transfer-config {'secondary_tiers':[{'type':'p2p'}]}", {},
+     [(5710, "VLLM_P2P_SIDE_CHANNEL_PORT"), (5711, "VLLM_P2P_SIDE_CHANNEL_PORT")]),
+    ("vllm serve m --uds s --kv-transfer-config {'secondary_tiers':[{'type':'p2p','port':7}]}", {}, []),
+    ("vllm serve m -dp 2 --uds s --ec-transfer-config {'ec_connector':'ECCPUConnector','ec_role':'ec_producer'}", {},
+     [(5601, "VLLM_EC_SIDE_CHANNEL_PORT"), (5601, "VLLM_EC_SIDE_CHANNEL_PORT")]),
+    ("vllm serve m --uds s --ec-transfer-config {'ec_connector':'ECCPUConnector','ec_role':'ec_consumer'}", {}, []),
     ("python -m sglang.launch_server --dp 2 --nccl-port 7000", {},
      [(30000, "--port"), (7000, "--nccl-port"), (7000, "--nccl-port")]),
     ("python -m sglang.launch_server --tp 2 --nccl-port 7000", {}, [(30000, "--port")]),
@@ -140,3 +149,36 @@ def test_data_parallel_ranks_that_meet_at_loopback_while_ray_places_them(more: s
     line = read_job_command(f"vllm serve m -dp 8 --distributed-executor-backend ray{more}".split(), {})
     assert ("meet at 127.0.0.1" in line.note) is hangs
     assert "Ray places the 8 ranks" in line.note
+
+
+MOONCAKE = "vllm serve m --kv-transfer-config {'kv_connector':'MooncakeStoreConnector'}"
+ON_TWO = " --nnodes 2 --master-addr h -tp 2"
+MASTERS = [
+    ("", None, "names no file"),
+    ("", '{"master_server_address": "10.0.0.1:50051"}', ""),
+    (ON_TWO, '{"master_server_address": "10.0.0.1:50051"}', ""),
+    ("", '{"master_server_address": "127.0.0.1:50051"}', ""),
+    (ON_TWO, '{"master_server_address": "127.0.0.1:50051"}', "each node asks itself"),
+    (ON_TWO, '{"master_server_address": "localhost:50051"}', "each node asks itself"),
+    ("", '{"metadata_server": "P2PHANDSHAKE"}', "has no master_server_address"),
+    ("", "master: 10.0.0.1", "is no such file"),
+]
+
+
+@pytest.mark.parametrize(("more", "text", "why"), MASTERS)
+def test_the_file_of_mooncakes_store(more: str, text: str | None, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "mooncake.json"
+    file.write_text(text or "")
+    env = {} if text is None else {"MOONCAKE_CONFIG_PATH": str(file)}
+    problems = [*refused(read_job_command((MOONCAKE + more).split(), env), env)]
+    assert [problem.why.startswith(why) or why in problem.why for problem in problems] == [True] * bool(why)
+
+
+def test_a_file_of_mooncakes_store_that_is_not_there() -> None:
+    env = {"MOONCAKE_CONFIG_PATH": "/nowhere.json", "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH": "/nowhere.json"}
+    hicache = "python -m sglang.launch_server --hicache-storage-backend mooncake"
+    for start in (MOONCAKE, hicache):
+        (problem,) = refused(read_job_command(start.split(), env), env)
+        assert "No such file or directory" in problem.why
+    with_master = f"{hicache} --hicache-storage-backend-extra-config {{'master_server_address':'h:1'}}"
+    assert not [*refused(read_job_command(with_master.split(), env), env)]

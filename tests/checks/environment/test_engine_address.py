@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.checks.row import BOTH, Cure, LookAlike, Row, cured, found, left_alone
-from tests.clusters.engines import API, MOONCAKE, NIXL, engine
+from tests.clusters.engines import API, EC, MOONCAKE, NIXL, engine
 from tests.facts_builder import address
 
 CHECK = "environment/engine-address"
@@ -18,6 +18,7 @@ ROWS = [
     ),
     Row("NIXL without a host, 2 nodes", lambda: engine(API, NIXL), BOTH[:1], together=True),
     Row("NIXL without a host, 1 node", lambda: engine(API, NIXL, nodes=1), BOTH[:1], "warn", together=True),
+    Row("the EC connector without a host", lambda: engine(API, EC), BOTH[:1], together=True),
     Row("Mooncake", lambda: engine(MOONCAKE, nodes=1, VLLM_HOST_IP="127.0.0.1"), BOTH[:1], "warn", together=True),
     Row(
         "NIXL at localhost",
@@ -31,6 +32,7 @@ LOOK_ALIKES = [
     LookAlike("a name", lambda: engine(API, VLLM_HOST_IP="host0")),
     LookAlike("one node", lambda: engine(API, nodes=1, VLLM_HOST_IP="127.0.0.1")),
     LookAlike("NIXL at this node", lambda: engine(API, NIXL, nodes=1, VLLM_NIXL_SIDE_CHANNEL_HOST=address(0))),
+    LookAlike("EC at this node", lambda: engine(API, EC, nodes=1, VLLM_EC_SIDE_CHANNEL_HOST=address(0))),
     LookAlike("Mooncake by the route", lambda: engine(MOONCAKE, nodes=1)),
     LookAlike("no connector", lambda: engine(API)),
 ]

@@ -9,15 +9,19 @@ from tests.lab.faults import together
 from tests.lab.faults.engines import (
     ATTENTION_DP,
     DATA_PARALLEL,
+    EC,
     MOONCAKE,
     NIXL,
     REPLICAS,
     SGLANG,
     SIDE,
+    STORE,
+    TWO_RANKS,
     VLLM,
     WRAPPED,
     data_parallel,
     own_address,
+    store_described,
 )
 from tests.lab.faults.host import HTTP_SERVER, SILENT_LISTENER, port_held
 from tests.lab.faults.launch import flag, variable
@@ -38,6 +42,10 @@ CASES = [
     Case("SGLang: one --nccl-port for two replicas", flag("--nccl-port", "21000", 0), TWICE, ["host0"], line=REPLICAS, hosts=1, torch="at once"),
     Case("vLLM: VLLM_HOST_IP is loopback on both", variable("VLLM_HOST_IP", "127.0.0.1", 0, 1), "environment/engine-address", BOTH, line=VLLM, torch="silent"),
     Case("vLLM: NIXL's side channel is localhost", variable(SIDE, None, 0, 1), "environment/engine-address", BOTH, line=NIXL, torch="first request"),
+    Case("vLLM: the EC side channel is localhost", variable("VLLM_EC_SIDE_CHANNEL_HOST", None, 0, 1), "environment/engine-address", BOTH, line=EC, torch="first request"),
+    Case("vLLM: two ranks with one EC side channel", variable("VLLM_EC_SIDE_CHANNEL_HOST", "host0", 0), TWICE, ["host0"], by_hand=flag("-dp", "1", 0), line=TWO_RANKS, hosts=1, torch="at once"),
+    Case("vLLM: the file of Mooncake's store is not there", together(store_described(0), variable("MOONCAKE_CONFIG_PATH", "/nowhere.json", 1)), "environment/invalid-variable", ["host1"], by_hand=store_described(1), line=STORE, torch="at once"),
+    Case("vLLM: UCX_NET_DEVICES is another host's card", together(own_address(SIDE), variable("UCX_NET_DEVICES", "mlx5_9:1", 1)), "environment/ucx-devices", ["host1"], line=NIXL, torch="first request"),
     Case("SGLang below a rank of torchrun", variable(AGENT, "True", 0, 1), "environment/agent-store-hijack", BOTH, line=SGLANG),
     Case("vLLM: VLLM_PORT is Kubernetes' own", variable("VLLM_PORT", URI, 1), "environment/invalid-variable", ["host1"], line=VLLM),
     Case("vLLM: VLLM_PORT is an ephemeral port", variable("VLLM_PORT", "40000", 0, 1), "host/engine-port-ephemeral", BOTH, "warn", line=VLLM, torch="by luck"),
@@ -48,6 +56,7 @@ CASES = [
 SHAPES = [
     Shape("vLLM on 2 nodes", line=VLLM),
     Shape("vLLM with a NIXL connector, each its own address", line=NIXL, setup=own_address(SIDE, "VLLM_HOST_IP")),
+    Shape("vLLM with a NIXL connector, by TCP on eth0", line=NIXL, setup=together(own_address(SIDE), variable("UCX_TLS", "tcp,cuda_copy", 0, 1), variable("UCX_NET_DEVICES", "eth0", 0, 1))),
     Shape("vLLM's data-parallel ranks on 2 nodes", line=DATA_PARALLEL, setup=data_parallel),
     Shape("vLLM with Mooncake, beside another bootstrap", line=(*MOONCAKE[:-1], MOONCAKE[-1].replace("producer", "consumer")), setup=port_held(0, HTTP_SERVER, 8998)),
     Shape("SGLang with attention DP, beside another server", line=ATTENTION_DP, setup=port_held(0, HTTP_SERVER, 8000)),

@@ -9,6 +9,9 @@ NIXL = (*VLLM, "--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role
 SGLANG = ("python3", "-m", "sglang.launch_server", "--model-path", "model", "--tp", "4")
 ATTENTION_DP = (*SGLANG, "--dp", "4", "--enable-dp-attention")
 MOONCAKE = (*VLLM, "--kv-transfer-config", '{"kv_connector":"MooncakeConnector","kv_role":"kv_producer"}')
+EC = (*VLLM, "--ec-transfer-config", '{"ec_connector":"ECCPUConnector","ec_role":"ec_producer"}')
+STORE = (*VLLM, "--kv-transfer-config", '{"kv_connector":"MooncakeStoreConnector","kv_role":"kv_both"}')
+TWO_RANKS = ("vllm", "serve", "model", "-dp", "2", *EC[-2:])
 REPLICAS = ("python3", "-m", "sglang.launch_server", "--model-path", "model", "--dp", "2")
 DATA_PARALLEL = ("vllm", "serve", "model", "-dp", "4", "-dpl", "2")
 WRAPPED = ("nohup", "numactl", "--interleave=all", "uv", "run", *SGLANG)
@@ -31,3 +34,15 @@ def own_address(*names: str) -> Fault:
             start.env |= dict.fromkeys(names, start.host.address)
 
     return setup
+
+
+def store_described(*hosts: int) -> Fault:
+    """These hosts have a file that describes Mooncake's store, and its master is no loopback address."""
+
+    def inject(launch: Launch) -> None:
+        path = launch.cluster.put("mooncake.json", '{"master_server_address": "10.77.0.10:50051"}')
+        for index in hosts:
+            for start in launch.on(index):
+                start.env["MOONCAKE_CONFIG_PATH"] = path
+
+    return inject
