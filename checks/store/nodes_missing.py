@@ -4,7 +4,7 @@ What you see
 ------------
 Silence for 15 to 30 minutes, then `Timed out after 1801 seconds waiting for clients. 1/2 clients joined`, or a
 RendezvousTimeoutError. `distdoctor hang` on a node that joined counts the others: `1 of 2 nodes joined HOST:PORT`. For
-Ray Train it shows the resources that the driver waits for: `Ray to place 4 workers with 1 GPU each`.
+Ray it shows the resources that the driver waits for: `Ray to place 4 workers with 1 GPU each`.
 
 Why it happens
 --------------
@@ -15,7 +15,8 @@ shows it, too.
 Fix
 ---
 Run the same command on each missing node: `distdoctor check --nnodes 2 --master-addr 10.0.0.10`. Or request as many
-nodes as the job needs: `sbatch --nodes 2 job.sh`. With Ray, add nodes or lower num_workers in the ScalingConfig.
+nodes as the job needs: `sbatch --nodes 2 job.sh`. With Ray, add nodes, or ask for less: num_workers
+in the ScalingConfig, the bundles of the placement group, num_gpus of an actor.
 
 Confirm with
 ------------

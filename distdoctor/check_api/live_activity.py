@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from distdoctor.check_api.text import together
@@ -114,6 +115,11 @@ def _stays(rank: LiveRank) -> str:
 
 
 ASKED = "what the task or actor asks for (num_cpus, num_gpus, resources)"
+BUNDLES = (
+    "the bundles of the placement group (verl: trainer.nnodes, trainer.n_gpus_per_node; vLLM: --tensor-parallel-size, "
+    "--pipeline-parallel-size)"
+)
+TRAIN = re.compile(r"Train(?:er|able|Controller|Worker)")
 NOT_PLACED = "Ray has not placed the workers"
 LONG = 60.0
 """Seconds after which missing resources are not just on their way: the autoscaler checks every 5 s."""
@@ -147,7 +153,7 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
         ),
         fixes=(
             Fix(
-                f"{remedy(view, demand, lacking, spread)} Confirm with: `ray status`, "
+                f"{remedy(view, demand, lacking, spread, asked(job, demand))} Confirm with: `ray status`, "
                 f"`ray list {'placement-groups' if demand.strategy else 'actors'}`."
             ),
         ),
@@ -240,8 +246,19 @@ def usage_text(view: RayView) -> str:
     return together(f"{used:g} of {_amount(name, total)}" for name, (used, total) in counted.items()) or "nothing"
 
 
-def remedy(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -> str:
-    """Return how to add the missing resources, or to request less."""
+def asked(job: LiveJob, demand: RayDemand) -> str:
+    """Return what asks for the resources: Ray Train's trainer, a placement group of the program's own, or an actor."""
+    if not demand.strategy:
+        return ASKED
+    processes = job.first.processes
+    frames = (frame for process in processes for thread in process.threads for frame in thread.frames)
+    if any("ray/train/" in frame.file for frame in frames) or any(TRAIN.search(one.name) for one in processes):
+        return "num_workers, use_gpu or resources_per_worker of the ScalingConfig"
+    return BUNDLES
+
+
+def remedy(view: RayView, demand: RayDemand, lacking: list[str], spread: bool, less: str) -> str:
+    """Return how to add the missing resources, or to request ``less``."""
     host = view.address.rpartition(":")[0].strip("[]")
     join = f" (on each: `ray start --address={view.address}`)" if host and not is_loopback(host) else ""
     if view.starting:
@@ -250,9 +267,7 @@ def remedy(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -
         return f"Add nodes to Ray's cluster until it has {demand.count}{join}, or place the workers with PACK."
     if lacking:
         need = amounts_text({name: demand.total(name) for name in lacking})
-        less = "num_workers, use_gpu or resources_per_worker of the ScalingConfig" if demand.strategy else ASKED
         return f"Add nodes to Ray's cluster until it has {need}{join}, or lower {less}."
     if view.impossible:
-        less = "resources_per_worker of the ScalingConfig" if demand.strategy else ASKED
         return f"Lower {less} to what one node has, or add larger nodes."
     return "Wait for the jobs that hold these resources, or end those that are done (`ray list jobs`)."

@@ -19,8 +19,12 @@ FIT = (
 GPUS = RayDemand((RayBundle({"CPU": 1.0, "GPU": 1.0}), RayBundle({"GPU": 1.0}, 3)), "PACK")
 
 
-def report(age: float = 90.0, **view: Any) -> Report:
-    """The report on a driver that waits in ``fit()``."""
+GET = (Frame("get", "ray/_private/worker.py", 2882), Frame("<module>", "main_ppo.py", 7, own=True))
+"""A driver outside Ray Train, as verl's and vLLM's."""
+
+
+def report(age: float = 90.0, frames: tuple[Frame, ...] = FIT, **view: Any) -> Report:
+    """The report on a driver that waits in ``fit()``, or in other frames."""
     told: dict[str, Any] = {
         "status": True,
         "demands": (GPUS,),
@@ -28,7 +32,7 @@ def report(age: float = 90.0, **view: Any) -> Report:
         "nodes": 1,
         "impossible": True,
     } | view
-    main = JobThread(90, "python", "S", call="futex", frames=FIT)
+    main = JobThread(90, "python", "S", call="futex", frames=frames)
     driver = JobProcess(90, 1, "launcher", "python", "S", age=age, threads=(main,), moved=ProcessChanges(1.5))
     ray = RayView("session_1", told.pop("driver", 90), **told)
     return judged(node(driver, launcher="ray", master_addr="", master_port=None, world_size=None, nnodes=None, ray=ray))
@@ -44,6 +48,19 @@ def test_the_cluster_has_no_such_resource() -> None:
     )
     assert "until it has 4 GPUs" in finding.fixes[0].text
     assert "`ray status`, `ray list placement-groups`" in finding.fixes[0].text
+
+
+@pytest.mark.parametrize(
+    ("frames", "demand", "less"),
+    [
+        (FIT, GPUS, "lower num_workers, use_gpu or resources_per_worker of the ScalingConfig"),
+        (GET, GPUS, "lower the bundles of the placement group (verl: trainer.nnodes, trainer.n_gpus_per_node;"),
+        (GET, RayDemand((RayBundle({"GPU": 1.0}),)), "lower what the task or actor asks for"),
+    ],
+)
+def test_the_fix_names_what_asks_for_the_resources(frames: tuple[Frame, ...], demand: RayDemand, less: str) -> None:
+    (finding,) = report(frames=frames, demands=(demand,)).findings
+    assert f"or {less}" in finding.fixes[0].text
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,6 @@ CASES = [
 SHAPES = [
     Shape("vLLM on 2 nodes", line=VLLM),
     Shape("vLLM with a NIXL connector, each its own address", line=NIXL, setup=own_address(SIDE, "VLLM_HOST_IP")),
-    Shape("vLLM with a NIXL connector, by TCP on eth0", line=NIXL, setup=together(own_address(SIDE), variable("UCX_TLS", "tcp,cuda_copy", 0, 1), variable("UCX_NET_DEVICES", "eth0", 0, 1))),
     Shape("vLLM's data-parallel ranks on 2 nodes", line=DATA_PARALLEL, setup=data_parallel),
     Shape("vLLM with Mooncake, beside another bootstrap", line=(*MOONCAKE[:-1], MOONCAKE[-1].replace("producer", "consumer")), setup=port_held(0, HTTP_SERVER, 8998)),
     Shape("SGLang with attention DP, beside another server", line=ATTENTION_DP, setup=port_held(0, HTTP_SERVER, 8000)),
