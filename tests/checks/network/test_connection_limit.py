@@ -121,7 +121,7 @@ def unreadable() -> Facts:
 
 def leads_nowhere() -> Facts:
     """Node 1 advertises an address to which no connection of node 0 opens; nobody may read the rules."""
-    a, b = cut([(0, 1)], 2, outcome="no-answer")
+    a, b = cut([(0, 1)], 2, failed=False, outcome="no-answer")
     return with_network(a, late_connections=(LateConnections("10.77.0.11", 2, 2, 6),)), b
 
 
