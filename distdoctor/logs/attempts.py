@@ -1,7 +1,7 @@
 """Attempts of one job within one log: output that nohup appended to, a requeued job, torchrun's restarts.
 
 An attempt ends with the report of its launcher or scheduler. The next one begins below it with a launcher's start, or
-with the steps of a working job.
+with the steps of a working job. A shell that starts the job again below a failure needs no such report.
 
 A launcher that restarts its ranks (torchrun --max-restarts) reports each time that they failed, but not the restart:
 everything above the second-to-last of these lines of one launcher belongs to an earlier start. Launchers in several
@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.endings import is_step, may_be_progress
-from distdoctor.model.facts.logs import Match, ProcessExit
+from distdoctor.model.facts.logs import LineOrigin, Match, ProcessExit
 
 _Launcher = tuple[str | None, int | None]
 
@@ -27,6 +27,10 @@ LITERALS = (
     "NCCL version ",
     "distributed: GLOBAL_RANK: ",
     "All distributed processes registered",
+    "deepspeed.launcher.launch --world_info",  # deepspeed/launcher/runner.py, once per job
+    "+ deepspeed ",
+    "+ accelerate ",
+    "+ python",
 )
 STEPS = 3
 """Fewest different lines with steps that prove a working job."""
@@ -36,6 +40,13 @@ _START = re.compile(
     r"Setting OMP_NUM_THREADS environment variable|\] WORLD INFO DICT: |values were not passed to `accelerate launch`"
     r"|[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
 )
+_AGAIN = re.compile(
+    r"(?:^\++|[#$]) (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
+    r"|deepspeed\.launcher\.launch --world_info"
+)
+"""Start of a job in a shell (a prompt, or ``set -x``) or by a launcher that exists once: the same program that the same
+writer started before has ended."""
+_PROGRAM = re.compile(r"[\w./-]{1,200}\.py\b|-m [\w.]{1,200}")
 _SET_UP = re.compile(
     r"^(?:NCCL INFO )?NCCL version \d|NCCL INFO (?:Bootstrap|cudaDriverVersion)|"
     r"[Ii]nitializing distributed: GLOBAL_RANK: |All distributed processes registered"
@@ -51,6 +62,10 @@ class Attempts:
         """``stopped`` of these attempts began after the scheduler had ended the one before on all nodes."""
         self._ended = self._taken = self._started = False
         """True once its launcher reported its end, the scheduler ended it, and a launcher started after that."""
+        self._again = self._has_failed = False
+        """True once the same writer started a job again after a failure of this attempt."""
+        self._writers: set[Hashable] = set()
+        """Those that started a job, each with its program."""
         self._steps: set[str] = set()
         self._failed: dict[tuple[_Launcher, int], list[int]] = {}
         """By launcher and its process, the lines that report failed ranks."""
@@ -65,7 +80,7 @@ class Attempts:
 
         Everything before a new attempt that has not failed yet counts, too.
         """
-        last = self._last if self._taken and self._begun else 0
+        last = self._last if self._again or (self._taken and self._begun) else 0
         for (launcher, _), lines in self._failed.items():
             several = sum(launcher == one for one, _ in self._failed)
             ended = max(-(-len(self._end_lines.get(launcher, ())) // several), 1)
@@ -83,8 +98,13 @@ class Attempts:
                 if self._begun:
                     return
 
-    def hear(self, text: str, ended: Iterable[ProcessExit] = ()) -> None:
+    def hear(self, who: LineOrigin, text: str, ended: Iterable[ProcessExit] = ()) -> None:
         """Take a line that has a literal in it, and the ends that it reports."""
+        if (start := _AGAIN.search(text)) is not None:
+            program = _PROGRAM.search(text, start.end())
+            writer = who.host, who.task, program and program[0]
+            self._again |= self._has_failed and writer in self._writers
+            self._writers.add(writer)
         if any(end.launcher == "srun" and end.reason == "sent by launcher" for end in ended):
             self._ended = self._taken = True
         if self._ended and (_START.search(text) or (self._taken and _SET_UP.search(text))):
@@ -102,11 +122,12 @@ class Attempts:
             lines += [match.line] if match.line not in lines else []
         if _is_summary(match):
             self._end_lines.setdefault(launcher, set()).add(match.line)
-        if self._ended and self._begun:
+        if self._again or (self._ended and self._begun):
             self.number += 1
             self.stopped += self._taken
-            self._ended = self._started = self._taken = False
+            self._ended = self._started = self._taken = self._again = self._has_failed = False
             self._steps.clear()
+        self._has_failed |= match.shows in ("cause", "end") or bool(match.exception)
         end = match.ended
         if end is not None and (_is_summary(match) or _is_of_agent(match) or end.launcher in _ENDS):
             self._ended = True
@@ -123,7 +144,7 @@ class Attempts:
     def repeat(self, line: int) -> bool:
         """Take a repetition of a known line; return False if it may be the first of a new attempt."""
         self._last = line
-        return not (self._ended and self._begun)
+        return not (self._again or (self._ended and self._begun))
 
     @property
     def _begun(self) -> bool:

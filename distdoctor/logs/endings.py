@@ -12,8 +12,8 @@ from distdoctor.logs.dialects import OVER
 from distdoctor.logs.tracebacks import BACK, HEAD
 from distdoctor.model.facts.logs import LineOrigin
 
-TAIL = 32 << 10
-"""Bytes at the end of a log that are read."""
+TAIL = 128 << 10
+"""Bytes at the end of a log that are read: a step with 200 metrics, as verl writes it, takes 6 KiB."""
 LAST = 300
 """Lines of it that are read: the text after the last step (run summaries) is long."""
 CUT = 600
@@ -207,7 +207,7 @@ def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the numbered lines of ``tail``, the last one first; of an overwritten line, its last states."""
     lines = tail.split(b"\n")
     for number in range(len(lines) - 1, -1, -1):
-        for piece in reversed(lines[number][-4 * CUT :].split(b"\r")[-3:]):
+        for piece in reversed(lines[number].rsplit(b"\r", 3)[-3:]):
             yield number, piece[:CUT]
 
 
@@ -230,7 +230,7 @@ STEPS = 3
 """Fewest different lines with steps that prove a working process."""
 MANY = 10
 """More steps than other ranks make before they notice that a rank ended."""
-LOOKED_AT = 8 << 10
+LOOKED_AT = 64 << 10
 """Bytes before a known line that are searched for steps."""
 KEPT = 16
 """Pieces kept per log, the last ones."""

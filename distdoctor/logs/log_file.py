@@ -209,7 +209,7 @@ class LogFile:
         if any(map(_in_turn, ended)):
             self._shown = None
         if not quoted:
-            self._tries.hear(text, ended)
+            self._tries.hear(line.who, text, ended)
             self._hear_run(line.line, text)
             if self._hear is not None:
                 self._hear(line.who, text, ended)
