@@ -193,8 +193,6 @@ class Collector:
             self._read(source, kind, *_oldest_first(chain([text], reader.blocks(raw))))
         elif nccl_inspector.BEGINS.match(raw.peek(reader.HEAD)[: reader.HEAD]):
             self._read(source, "beside", self._progress.take(reader.blocks(raw)))
-        elif raw.peek(len(file_names.PARSABLE)).startswith(file_names.PARSABLE):
-            self._read(source, kind, (block.replace(b"|", b" ") for block in reader.blocks(raw)))
         elif mark := formats.common_mark(raw.peek(reader.HEAD)[: reader.HEAD]):
             self._read(source, kind, (mark.sub(b"", block) for block in reader.blocks(raw)))
         else:

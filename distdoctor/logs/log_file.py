@@ -76,8 +76,8 @@ class LogFile:
         self._untimed = self._looked = 0
         self._logged = False
         """True if a program's logger wrote the last exception."""
-        self._success = 0
-        """Line in which the job reports its success."""
+        self._success = self._stopped = 0
+        """Line in which the job reports its success, or that it was asked to stop."""
         self._writer = LineOrigin()
         """Speaker of the current line."""
 
@@ -160,12 +160,15 @@ class LogFile:
             known=first + end.known if end.known is not None else 0,
             ended=_last_time(tail.splitlines()[-LAST:]),
             success=self._success,
+            stopped=self._stopped,
         )
 
     def _hear_run(self, line: int, text: str) -> None:
         """Take a line that may report that a run begins, or that the job has succeeded."""
         if any(mark.is_in(text) for mark in dialects.BEGINS):
-            self._success = 0
+            self._success = self._stopped = 0
+        elif not self._stopped and any(mark.is_in(text) for mark in dialects.STOPS):
+            self._stopped = line
         elif not self._success and any(mark.is_in(text) for mark in dialects.SUCCESS):
             self._success = line
 

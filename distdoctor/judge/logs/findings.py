@@ -522,6 +522,8 @@ def unread_note(logs: LogFacts) -> list[str]:
 def _end_of(source: LogSource) -> str:
     if source.kind == "flight-recorder":
         return "no rank differs from the others in it"
+    if source.stopped:
+        return f"its program ended because it was asked to (line {source.stopped})"
     if not source.last:
         return f"it ends at line {source.lines}; no line near its end says what the rank was doing"
     if source.done:

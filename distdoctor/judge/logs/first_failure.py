@@ -18,7 +18,7 @@ from distdoctor.judge.logs.clocks import (
     is_of_unknown_process,
     long_before_the_job,
 )
-from distdoctor.judge.logs.harmless import explained, reports_after_recovery, set_aside
+from distdoctor.judge.logs.harmless import explained, reports_after_recovery, set_aside, told_to_stop
 from distdoctor.judge.logs.lifelines import RAISED, Timeline, last_line
 from distdoctor.model.facts.logs import LogFacts, Match
 
@@ -63,10 +63,11 @@ def read(logs: LogFacts, checks: Mapping[str, Check]) -> SortedMatches:
     noise = [match for match in whole.matches if match.shows == "noise" or match.order in past]
     timeline = whole.without(past)
     left = _without_rests([*timeline.matches, *fatal_boots(begun, timeline)])
-    because = explained(left)
+    stopped = [match for match in told_to_stop(left) if match.shows in ("cause", "end") or match.exception]
+    because = [*stopped, *(match for match in explained(left) if match not in stopped)]
     causes = [match for match in left if match.shows == "cause" and not match.exception and match not in because]
     raised = [match for match in left if match.exception and match not in because]
-    ends = [match for match in left if match.shows == "end"]
+    ends = [match for match in left if match.shows == "end" and match not in because]
     symptoms = [match for match in left if match.shows == "symptom"]
     symptoms = [match for match in symptoms if "head" not in match.values or not _ended_by(match, left)]
     if symptoms:

@@ -62,6 +62,17 @@ def after_success(timeline: Timeline) -> list[Match]:
     return found
 
 
+def after_a_stop(timeline: Timeline) -> list[Match]:
+    """Return the orders to stop that a program obeyed, and all below its report of that: its teardown."""
+    return [
+        match
+        for life in timeline.lifelines.values()
+        if life.source.stopped
+        for match in life.events
+        if match.line > life.source.stopped or (is_order(match) and match.shows != "cause")
+    ]
+
+
 def _crashed(match: Match) -> bool:
     """Return whether a process ended badly, by itself, by the report of its launcher or of Python."""
     end = match.ended
@@ -320,6 +331,7 @@ def of_another_day(timeline: Timeline) -> list[Match]:
 PRINCIPLES: tuple[Callable[[Timeline], list[Match]], ...] = (
     of_another_day,
     after_success,
+    after_a_stop,
     survived,
     revoked,
     logged,
@@ -337,6 +349,36 @@ def set_aside(timeline: Timeline) -> dict[str, list[Match]]:
     for principle in PRINCIPLES:
         found[principle.__name__] = gone = principle(timeline)
         timeline = timeline.without({match.order for match in gone}) if gone else timeline
+    return found
+
+
+# Whoever was told to stop did not fail.
+
+
+ORDERS = ("cancelled", "launcher signalled", "preempted", "time limit")
+"""Reasons by which somebody outside of the job tells it to stop."""
+
+
+def is_order(match: Match) -> bool:
+    """Return whether somebody outside of the job tells it to stop: a scheduler, a signal, or Ctrl-C."""
+    if match.ended is not None:
+        return match.ended.reason in ORDERS
+    return match.text.startswith("KeyboardInterrupt") or "outside" in match.values
+
+
+def told_to_stop(matches: Iterable[Match]) -> list[Match]:
+    """Return the failures that follow from an order to stop: all below it in its log, if none stands above it.
+
+    A report that nobody gave, such as a scheduler's state of the job, is no failure of a process. ``matches`` in the
+    order of their lines.
+    """
+    ordered: dict[str, bool] = {}
+    found = list[Match]()
+    for match in matches:
+        if "state" in match.values or "of_table" in match.values:
+            continue
+        if ordered.setdefault(match.source, is_order(match)) and not is_order(match):
+            found.append(match)
     return found
 
 

@@ -174,6 +174,8 @@ class Dialect:
     """Start of a run, in a log that may have several."""
     success: tuple[Mark, ...] = ()
     """Reports that the whole job has succeeded, by somebody who knows."""
+    stops: tuple[Mark, ...] = ()
+    """Reports of a program that it ends because somebody asked it to."""
     over: str = ""
     """Expression for a report that the job, or the reporter's part of it, is over without a failure."""
     wrappers: str = ""

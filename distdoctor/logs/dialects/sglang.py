@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.logs.dialects.dialect import Dialect, Wording
+from distdoctor.logs.dialects.dialect import Dialect, Mark, Wording
 
 DIALECT = Dialect(
     prefixes=(
@@ -23,4 +23,5 @@ DIALECT = Dialect(
             launcher="sglang",
         ),
     ),
+    stops=(Mark("SIGTERM received. signum="),),  # SignalHandler in srt/managers/tokenizer_manager.py
 )

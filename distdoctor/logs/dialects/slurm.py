@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from distdoctor.logs.dialects.dialect import Dialect, Wording
 
-_STATE = r"(?:JobState=|^State: |Run time [\d:-]{5,20}, |^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} )"
+_STATE = r"(?:JobState=|^State: |Run time [\d:-]{5,20}, |^\d{1,12}(?:[_.+]\w{1,20}){0,2}[ |].{0,300}[ |])"
 """Text before SLURM's state of a job: in scontrol, seff, its mails and sacct's tables."""
-_ROW = r"^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} "
+_ROW = r"^\d{1,12}(?:[_.+]\w{1,20}){0,2}[ |].{0,300}[ |]"
 _MAIL = r"(?:JobState=|^State: |Run time [\d:-]{5,20}, )"
 _STEP = r"(?:\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) .{0,80})?DUE TO "
 DIALECT = Dialect(
@@ -37,7 +37,7 @@ DIALECT = Dialect(
         Wording(
             ("OUT_OF_MEMORY", "OUT_OF_ME+"),
             r"State['\"]?[=:] ?['\"]?OUT_OF_MEMORY\b|Run time [\d:-]{5,20}, OUT_OF_MEMORY\b|[│|] ?OUT_OF_MEMORY\b"
-            rf"|{_ROW}OUT_OF_ME(?:MORY|\+)(?: |$)",
+            rf"|{_ROW}OUT_OF_ME(?:MORY|\+)(?:[ |]|$)",
             "out of memory",
         ),
         Wording("DUE TO ", rf"{_STEP}(?:TIME LIMIT|DEADLINE)", "time limit"),
@@ -45,28 +45,28 @@ DIALECT = Dialect(
         # ON names the host of who says it, which is another
         Wording("DUE TO ", "DUE TO (?:NODE FAILURE|NODE_?FAIL)", "node failure", launcher="slurmstepd"),
         Wording(
-            ("JobState=", "State: ", "Run time ", " TIMEOUT ", " DEADLINE "),
-            rf"{_STATE}(?:TIMEOUT|DEADLINE)(?:[ ,]|$)",
+            ("JobState=", "State: ", "Run time ", " TIMEOUT ", "|TIMEOUT|", " DEADLINE ", "|DEADLINE|"),
+            rf"{_STATE}(?:TIMEOUT|DEADLINE)(?:[ ,|]|$)",
             "time limit",
         ),
-        Wording("NODE_FAIL", rf"{_STATE}NODE_FAIL(?:[ ,]|$)", "node failure"),
-        Wording("PREEMPTED", rf"{_STATE}PREEMPTED(?:[ ,]|$)", "preempted"),
+        Wording("NODE_FAIL", rf"{_STATE}NODE_FAIL(?:[ ,|]|$)", "node failure"),
+        Wording("PREEMPTED", rf"{_STATE}PREEMPTED(?:[ ,|]|$)", "preempted"),
         Wording(
-            ("JobState=CANCELLED", "State: CANCELLED", ", CANCELLED, ExitCode ", " CANCELLED"),
+            ("JobState=CANCELLED", "State: CANCELLED", ", CANCELLED, ExitCode ", " CANCELLED", "|CANCELLED"),
             rf"{_MAIL}(?P<state>CANCELLED)(?:[ ,]|$)"
-            rf"|{_ROW}(?P<of_table>CANCELLED)(?:\+| by \d{{1,10}})? +\d{{1,3}}:\d{{1,3}}(?: |$)",
+            rf"|{_ROW}(?P<of_table>CANCELLED)(?:\+| by \d{{1,10}})?[ |]{{1,20}}\d{{1,3}}:\d{{1,3}}(?:[ |]|$)",
             "cancelled",
         ),
         Wording(
-            ("DUE TO TASK FAILURE", "FAILED (non", "JobState=FAILED", "State: FAILED", ", FAILED, ", " FAILED "),
+            ("DUE TO TASK FAILURE", "FAILED (non", "JobState=FAILED", "State: FAILED", ", FAILED, ", " FAILED ", "|FAILED|"),
             r" FAILED \(non-zero exit code|DUE TO TASK FAILURE|\bState[:= ]{1,2}FAILED .{0,40}\bExit ?Code"
-            rf"|{_MAIL}(?P<state>FAILED)(?:[ ,]|$)|{_ROW}(?P<of_table>FAILED) +\d{{1,3}}:\d{{1,3}}(?: |$)",
+            rf"|{_MAIL}(?P<state>FAILED)(?:[ ,]|$)|{_ROW}(?P<of_table>FAILED)[ |]{{1,20}}\d{{1,3}}:\d{{1,3}}(?:[ |]|$)",
             "failed",
         ),
         # A requeued job has a row of sacct -D for each time; the last one counts
         Wording(
-            (" COMPLETED ", " RUNNING ", " PENDING "),
-            r"^(?P<well>\d{1,12}(?:_\d{1,9})?) .{0,300} (?:COMPLETED|RUNNING|PENDING) +0:0(?: |$)",
+            (" COMPLETED ", " RUNNING ", " PENDING ", "|COMPLETED|", "|RUNNING|", "|PENDING|"),
+            r"^(?P<well>\d{1,12}(?:_\d{1,9})?)[ |].{0,300}[ |](?:COMPLETED|RUNNING|PENDING)[ |]{1,20}0:0(?:[ |]|$)",
             "goes well",
         ),
         Wording(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.logs.dialects.dialect import Dialect
+from distdoctor.logs.dialects.dialect import ENDS_OTHERS, Dialect, Mark, Wording
 
 DIALECT = Dialect(
     prefixes=(
@@ -12,6 +12,16 @@ DIALECT = Dialect(
             r"\[?[\w./-]{1,120}:\d{1,6}\] ?",
         ),
     ),
+    ends=(
+        Wording(
+            "trigger received signal=SIG",  # vllm/v1/engine/core.py
+            r"\[shutdown\] EngineCore: trigger received signal=(?P<name>SIG[A-Z]{2,5})",
+            reason="launcher signalled",
+            marks=ENDS_OTHERS,
+        ),
+    ),
+    # only its handler of signals writes this (vllm/entrypoints/launcher.py)
+    stops=(Mark("[shutdown] API server: shutdown triggered"),),
     own_port=r"distributed_init_method=tcp://\S{1,256}:(?P<port>\d{1,5})\b",
     port_fix="Start the engine again, or give it a free range: `export VLLM_PORT=20000` (the first port; the others "
     "follow it).",

@@ -172,8 +172,6 @@ _TABLE = re.compile(
 )
 """Beginning of a tool's output, whatever its file is called."""
 
-PARSABLE = b"JobID|"
-"""Beginning of sacct --parsable2, which has no spaces between its columns."""
 _OF_WANDB = re.compile(
     r"(?:^|/)(?:wandb/(?:[^/]{1,100}/logs/)?|(?:offline-)?run-\d{8}_\d{6}-\w{1,64}/logs/)debug(?:-\w{1,16})?\.log$"
 )

@@ -116,6 +116,8 @@ class LogSource:
     success: int = 0
     """First line in which somebody who knows reports that the whole job has succeeded, with no run begun below it; else
     0."""
+    stopped: int = 0
+    """First line in which a program reports that it ends because somebody asked it to; else 0."""
 
 
 @dataclass(frozen=True)
