@@ -21,10 +21,10 @@ CUT = 600
 PROGRESS = re.compile(
     r"\b(?:it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?)\b[\s:=\[/]{0,3}\d|\bloss\b.{0,12}\d"
     r"|\d ?(?:it/s|s/it|s/step)\b|(?:tokens?|samples?|images?|frames?)(?:/s|_per_s| per second)"
-    r"|\d{1,3}%\s?[|▏▎▍▌▋▊▉█━#]|\bgrad[_ ]?norm\b|throughput",
+    r"|\d{1,3}%\s?[|▏▎▍▌▋▊▉█━#]|\bgrad[_ ]?norm\b|throughput|\"POST /\S{1,200} HTTP/1\.\d\" 200\b",
     re.I,
 )
-"""Text that may show a step of a working job; :func:`is_step` decides."""
+"""Text that may show a step of a working job, or the answer of a server; :func:`is_step` decides."""
 _NO_STEP = re.compile(
     r"\b(?:total|num(?:ber)?(?:[ _]of)?|max(?:imum)?|min|warm-?up|optimization|save|eval|logging|every)[ _-]?"
     r"(?:[a-z]{1,20}[ _-]){0,2}(?:steps?|epochs?|iter\w{0,8}|batch(?:es|[ _]size)?)\b['\"]?[ :=]{1,4}\d[\d.,]*"
@@ -118,7 +118,7 @@ _STARTING = re.compile(
 _WORDS = {
     kind: tuple(word.encode() for word in words.split("|"))
     for kind, words in {
-        "progress": "it |it:|it=|it[|it/|s/it|its|iter|step|epoch|batch|loss|/s|per_s|per s|%|grad|throughput",
+        "progress": '" 200|it |it:|it=|it[|it/|s/it|its|iter|step|epoch|batch|loss|/s|per_s|per s|%|grad|throughput',
         "end": "exit|complete|finished|done|succe|stopped:|train_runtime|return value 0",
         "starting": "init|rendezvous|barrier|member:|nccl info|starting|waiting|distributed|setting|as pytorch|spawn"
         "|channel",

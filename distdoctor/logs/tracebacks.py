@@ -69,6 +69,8 @@ _ABOVE = re.compile(r"File \"[^\n]{1,400}(?:\n[^\n]{0,400}){0,3}\Z")
 """Frame, with its source line and the marks below it, at the end of the text above a line."""
 _SPAWNED = re.compile(rb"-- Process (\d{1,4}) terminated with the following error:")
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:WARN(?:ING)?|ERROR|CRITICAL)\b")
+_ANSWER = re.compile(rb"\"(?:POST|PUT) /[^\s\"]{1,200} HTTP/1\.\d\" 4(?:00|13|22)\b")
+"""Line of uvicorn about a request that the server found wrong."""
 _TRACKER = re.compile(r"/multiprocessing/(?:resource|semaphore)_tracker\.py:\d+ in main$")
 """Python's clean-up process, which reports the resources that it could not find, and goes on (main() in
 Lib/multiprocessing/resource_tracker.py)."""
@@ -125,6 +127,18 @@ def following_text(block: bytes, start: int) -> str:
             break
         message += [line.strip()] if line.strip() else []
     return " ".join(message)[:500]
+
+
+def is_answered(block: bytes, start: int) -> bool:
+    """Return whether the writer of the line at ``start`` then answers a request with a client's error: a server goes
+    on after it."""
+    below = block[start : start + BACK]
+    answer = _ANSWER.search(below)
+    if answer is None:
+        return False
+    lines = (below[:400].partition(b"\n")[0], below[below.rfind(b"\n", 0, answer.start()) + 1 : answer.end()])
+    first, last = (split(readable(line))[0] for line in lines)
+    return (first.pid, first.host) == (last.pid, last.host)
 
 
 def odd_end(block: bytes, start: int) -> tuple[int, str, str, str] | None:

@@ -224,7 +224,8 @@ def revoked(timeline: Timeline) -> list[Match]:
 
 
 def logged(timeline: Timeline) -> list[Match]:
-    """Return the exceptions that a program logged before it went on, if nothing reports its end."""
+    """Return the exceptions that a program logged before it went on, if nothing reports its end, and those of single
+    requests that a server refused."""
     found, every = list[Match](), timeline.events
     raising = {match.check for match in every if match.exception}
     # Somebody reports a failure that is no traceback of the program's own.
@@ -236,8 +237,12 @@ def logged(timeline: Timeline) -> list[Match]:
         own = [
             match
             for match in raised
-            if match.values.get("logged") and life.source.record > last_line(match)
-            if not (lost and _is_end(life.source, match) and life.worked(match))
+            if "answered" in match.values
+            or (
+                "logged" in match.values
+                and life.source.record > last_line(match)
+                and not (lost and _is_end(life.source, match) and life.worked(match))
+            )
         ]
         found += own
         if own and len(own) == len(raised):  # their heads, too
