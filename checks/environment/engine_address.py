@@ -43,7 +43,7 @@ HELPED_BY = ("host.interfaces",)
 LOG = (
     Line(  # vLLM's first bundle asks for its driver's own node (v1/executor/ray_utils.py, initialize_ray_cluster())
         "No available node types can fulfill resource request",
-        r"resource request \{(?=[^}]*'GPU')[^}]*'node:(?P<address>[\da-fA-F.:]{2,45})': 0\.001",
+        r"resource request \{(?=[^{}]*'GPU')[^{}]*'node:(?P<address>[\da-fA-F.:]{2,45})': 0\.001",
         told="Ray has no node with GPUs at the address that vLLM takes for its own host's",
         fix="Compare the address in the line with `ray list nodes`. If it is not there, set VLLM_HOST_IP on each node "
         "to its address in that list, for `ray start` and for vLLM. If it is there, start vLLM on a node of Ray that "

@@ -63,7 +63,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check]) -> SortedMatches:
     noise = [match for match in whole.matches if match.shows == "noise" or match.order in past]
     timeline = whole.without(past)
     left = _without_rests([*timeline.matches, *fatal_boots(begun, timeline)])
-    stopped = [match for match in told_to_stop(left) if match.shows in ("cause", "end") or match.exception]
+    stopped = told_to_stop(left)
     because = [*stopped, *(match for match in explained(left) if match not in stopped)]
     causes = [match for match in left if match.shows == "cause" and not match.exception and match not in because]
     raised = [match for match in left if match.exception and match not in because]

@@ -16,6 +16,7 @@ from distdoctor.judge.logs.lifelines import (
     ASKED_TO_END,
     Lifeline,
     Timeline,
+    by_scheduler,
     is_raised,
     is_ranks,
     last_line,
@@ -372,17 +373,18 @@ def is_order(match: Match) -> bool:
 
 
 def told_to_stop(matches: Iterable[Match]) -> list[Match]:
-    """Return the failures that follow from an order to stop: all below it in its log, if none stands above it.
+    """Return the exceptions and ends that follow from an order to stop: those below it, if nothing failed above it.
 
-    A report that nobody gave, such as a scheduler's state of the job, is no failure of a process. ``matches`` in the
-    order of their lines.
+    A known cause, such as a full disk, follows from no order, and the scheduler's state of the job is not a process's
+    failure. ``matches`` in the order of their lines.
     """
     ordered: dict[str, bool] = {}
     found = list[Match]()
     for match in matches:
-        if "state" in match.values or "of_table" in match.values:
+        if by_scheduler(match):
             continue
-        if ordered.setdefault(match.source, is_order(match)) and not is_order(match):
+        told = ordered.setdefault(match.source, is_order(match)) and not is_order(match)
+        if told and (match.exception or match.shows == "end"):
             found.append(match)
     return found
 
