@@ -92,6 +92,9 @@ class LogFile:
             self._began = _first_time(block)
         viewed, redrawn = OWN_VIEWER in block, b"\r" in block
         for start, end, known in self._scanner.lines(block, self._search):
+            if start < counted:  # in a traceback that repeats one
+                self._search.repeated = True
+                continue
             if viewed and block.find(OWN_VIEWER, start, min(end, start + 300)) >= 0:
                 continue
             lines = block.count(b"\n", counted, start)
@@ -103,7 +106,8 @@ class LogFile:
             key = self._repeats.line(block, start, end) if self._since is None else None
             if key is not None and self._is_repetition(key, number):
                 self._search.repeated = True
-                counted = start
+                counted = max(start, self._repeats.end)
+                number += block.count(b"\n", start, counted)
                 continue
             context, at = (block, start) if start > tracebacks.BACK else (tail + block, len(tail) + start)
             who, text = attribution.split(attribution.readable(block[start:end]))

@@ -109,6 +109,8 @@ class Repeats:
         self._many: dict[int, _Outcome[Shown]] = {}
         self._kinds: dict[int, _Outcome[Hashable]] = {}
         """By the kind of line, for all speakers together."""
+        self.end = 0
+        """Offset of the exception's own line, if the last line was the head of a traceback that it compared."""
 
     def line(self, block: bytes, start: int, end: int) -> Line | None:
         """Return what identifies the line in ``block``; None if it must be read."""
@@ -123,12 +125,12 @@ class Repeats:
             shape = self._shapes[masked] = _shape(raw.decode(), masked)
         if not shape.counted:
             return None
-        context = b""
+        context, self.end = b"", 0
         if shape.below:
             traceback = _below(block, start, end, masked[: shape.text])
             if traceback is None:
                 return None
-            context = traceback
+            context, self.end = traceback
         elif shape.above:
             context = _above(block, start, masked[: shape.text])
         kind = hash((shape.kind, context))
@@ -198,9 +200,9 @@ def _shape(line: str, masked: bytes) -> _Shape:
     return _Shape(_NUMBERS.sub(b"0", masked), tuple(identity), start, tracebacks.HEAD in text, raised)
 
 
-def _below(block: bytes, start: int, end: int, prefix: bytes) -> bytes | None:
-    """Return the traceback whose head ends at ``end``, and the line above it; None if others write between its
-    lines."""
+def _below(block: bytes, start: int, end: int, prefix: bytes) -> tuple[bytes, int] | None:
+    """Return the traceback whose head ends at ``end`` with the line above it, and the offset of its last line; None if
+    others write between its lines."""
     at = end
     for _ in range(LINES):
         line = block.find(b"\n", at) + 1
@@ -211,7 +213,7 @@ def _below(block: bytes, start: int, end: int, prefix: bytes) -> bytes | None:
         if at < 0:
             return None
         if indented[-2:] != b"  ":
-            return block[_line_above(block, start) : at].translate(_DIGITS)
+            return block[_line_above(block, start) : at].translate(_DIGITS), line
     return None
 
 

@@ -58,7 +58,15 @@ DIALECT = Dialect(
             "cancelled",
         ),
         Wording(
-            ("DUE TO TASK FAILURE", "FAILED (non", "JobState=FAILED", "State: FAILED", ", FAILED, ", " FAILED ", "|FAILED|"),
+            (
+                "DUE TO TASK FAILURE",
+                "FAILED (non",
+                "JobState=FAILED",
+                "State: FAILED",
+                ", FAILED, ",
+                " FAILED ",
+                "|FAILED|",
+            ),
             r" FAILED \(non-zero exit code|DUE TO TASK FAILURE|\bState[:= ]{1,2}FAILED .{0,40}\bExit ?Code"
             rf"|{_MAIL}(?P<state>FAILED)(?:[ ,]|$)|{_ROW}(?P<of_table>FAILED)[ |]{{1,20}}\d{{1,3}}:\d{{1,3}}(?:[ |]|$)",
             "failed",
