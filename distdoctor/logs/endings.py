@@ -118,7 +118,8 @@ _STARTING = re.compile(
 _WORDS = {
     kind: tuple(word.encode() for word in words.split("|"))
     for kind, words in {
-        "progress": '" 200|it |it:|it=|it[|it/|s/it|its|iter|step|epoch|batch|loss|it/s|n/s|e/s|s/s|t/s|per_s|per s|%|grad|throughput',
+        "progress": '" 200|it |it:|it=|it[|it/|s/it|its|iter|step|epoch|batch|loss|it/s|n/s|e/s|s/s|t/s'
+        "|per_s|per s|%|grad|throughput",
         "end": "exit|complete|finished|done|succe|stopped:|train_runtime|return value 0",
         "starting": "init|rendezvous|barrier|member:|nccl info|starting|waiting|distributed|setting|as pytorch|spawn"
         "|channel",

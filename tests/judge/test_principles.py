@@ -24,6 +24,17 @@ LATE = TABLE.replace("time      : 2026-01-01_10:00:01", "time      : 2026-01-01_
 LOGGED = "2026-11-02 10:00:00,000 ERROR train: no tracker\n" + raised("", "OSError: x")
 INFO = "2026-11-02 10:00:09,000 INFO train: next\n"
 WATCHDOG = "[2025-03-10 07:07:11 TP0] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)\n"
+STOP = "(APIServer pid=9) INFO 07-15 07:27:55 [launcher.py:100] [shutdown] API server: shutdown triggered\n"
+TO_CORE = "(EngineCore pid=8) INFO 07-15 07:27:55 [core.py:13] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+DEAD = raised("(APIServer pid=9) ", "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.")
+CANCEL = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T10:00:00 ***\n"
+REFUSED = '(APIServer pid=9) INFO:     10.0.0.9:40780 - "POST /v1/completions HTTP/1.1" {status}\n'
+REQUEST = raised("(APIServer pid=9) ERROR 07-15 07:26:00 [serving_chat.py:200] ", "ValueError: too many tokens")
+ANSWERED = "".join(REFUSED.replace("40780", f"408{number:02}").format(status="200 OK") for number in range(9))
+METRICS = " - ".join(f"response_length/{number}:{number}.25" for number in range(250))
+LONG = "".join(f"(TaskRunner pid=5) step:{number} - {METRICS} - timing_s/gen:6.{number}\n" for number in range(9))
+IN_WORKER = raised("(Worker pid=6) ", "ValueError: not a number")
+START = "+ torchrun --nproc-per-node 2 train.py\n"
 RETRY = "srun: job 7 queued and waiting for resources\nsrun: job 7 has been allocated resources\n"
 
 
@@ -44,6 +55,19 @@ def timeline(path: Path, *texts: str) -> Timeline:
         (harmless.survived, STEPS + KEY, set()),
         (harmless.survived, KEY + "GET /health 200\n" * 40, set()),  # that counts nothing
         (harmless.survived, KEY + "training stopped, see above\n" * 2000, set()),  # much text is no step
+        (
+            harmless.after_a_stop,
+            STEPS + TO_CORE + STOP + DEAD,
+            {"process/terminated", "process/exception", "process/peer-died"},
+        ),
+        (harmless.after_a_stop, KEY + TO_CORE + STOP, {"process/terminated"}),  # the error stands above the order
+        (harmless.after_a_stop, TO_CORE + DEAD, set()),  # the program may have ended its engine itself
+        (harmless.survived, LONG + IN_WORKER + LONG + KEY, {"process/exception"}),  # steps of 6 KiB each
+        (harmless.survived, REQUEST + ANSWERED, {"process/exception"}),
+        (harmless.survived, REQUEST + ANSWERED.replace("POST", "GET"), set()),
+        (harmless.logged, REQUEST + REFUSED.format(status="400 Bad Request"), {"process/exception"}),
+        (harmless.logged, REQUEST + REFUSED.format(status="500 Internal Server Error"), set()),
+        (harmless.logged, REQUEST + REFUSED.format(status="400 Bad Request").replace("=9", "=8"), set()),
         (harmless.logged, STEPS + LOGGED + INFO, {"process/exception"}),
         (harmless.logged, STEPS + raised("", "OSError: x") + INFO, set()),  # no logger wrote it
         (harmless.ended_by_launcher, LATE.format(code=1, told="x"), {"process/killed-by-oom"}),
@@ -93,6 +117,46 @@ def test_a_process_that_is_not_of_this_job(tmp_path: Path, name: str, pid: int, 
     (tmp_path / "dmesg.log").write_text(OOM.format(name=name, pid=pid) * 2)
     whole = Timeline.of(Collector(LOGS).collect([tmp_path]).logs)
     assert bool(lines_about_other_processes(whole)) is aside
+
+
+@pytest.mark.parametrize(
+    ("log", "root"),
+    [
+        (STEPS + CANCEL + KEY, []),  # inconclusive: the log does not show who cancelled it
+        (STEPS + KEY + CANCEL, [("process/exception", ())]),
+        (STEPS + raised("", "KeyboardInterrupt") + KEY, []),
+        (TO_CORE + DEAD, [("process/terminated", ())]),
+        (KEY + TO_CORE + DEAD, [("process/exception", ())]),
+        (
+            STEPS + CANCEL + raised("[rank2]: ", "OSError: [Errno 28] No space left on device"),
+            [("host/disk-full", (2,))],
+        ),
+        (
+            STEPS + "991|train|TIMEOUT|0:0|02:00:10\n991.0|python|CANCELLED|0:15|02:00:11\n",
+            "process/killed-by-scheduler",
+        ),
+        (STEPS + "991|train|NODE_FAIL|1:0|02:00:10\n", "process/killed-by-scheduler"),
+        (STEPS + "991|train|CANCELLED by 1001|0:0|02:00:10\n", []),
+    ],
+)
+def test_whoever_was_told_to_stop_did_not_fail(tmp_path: Path, log: str, root: object) -> None:
+    found = roots(tmp_path, log)
+    assert found == ([(root, ())] if isinstance(root, str) else root)
+    assert found or judged(tmp_path, log).verdict == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("log", "error"),
+    [
+        (START + raised("", "ImportError: x") + START + KEY, "KeyError"),
+        (START + raised("", "ImportError: x") + START.replace("train", "other") + KEY, "ImportError"),
+        (raised("", "ImportError: x") + START + KEY, "ImportError"),  # nothing shows that it was started before
+        (START + raised("", "ImportError: x") + START + STEPS, ""),
+    ],
+)
+def test_a_shell_that_starts_the_same_program_again(tmp_path: Path, log: str, error: str) -> None:
+    found = judged(tmp_path, log)
+    assert [error in one.summary for one in found.findings] == ([True] if error else [])
 
 
 def test_at_most_three_candidates_are_those_of_most_lines(tmp_path: Path) -> None:

@@ -381,7 +381,7 @@ def told_to_stop(matches: Iterable[Match]) -> list[Match]:
     ordered: dict[str, bool] = {}
     found = list[Match]()
     for match in matches:
-        if by_scheduler(match):
+        if by_scheduler(match) or "head" in match.values:
             continue
         told = ordered.setdefault(match.source, is_order(match)) and not is_order(match)
         if told and (match.exception or match.shows == "end"):
