@@ -9,11 +9,15 @@ from tests.clusters.engines import API, EC, RPC, engine, moved
 CHECK = "network/engine-ports-overlap"
 HTTP, ZMQ = EnginePort(5001, "--port", "HTTP server", True), EnginePort(5001, "--dist-init-addr", "engine (ZMQ)", True)
 
-AT = {"VLLM_EC_SIDE_CHANNEL_HOST": "host0"}
 PINNED = [EnginePort(7000, "--nccl-port", f"the store of replica {number}", True) for number in (0, 1)]
 
 ROWS = [
-    Row("one EC side channel for two ranks", lambda: engine(EC, EC, nodes=1, **AT), ("host0",), together=True),
+    Row(
+        "one EC side channel for two ranks",
+        lambda: engine(EC, EC, nodes=1, VLLM_EC_SIDE_CHANNEL_HOST="host0"),
+        ("host0",),
+        together=True,
+    ),
     Row("--nccl-port of two replicas", lambda: engine(*PINNED, nodes=1, kind="SGLang"), ("host0",), together=True),
     Row("--port behind --dist-init-addr", lambda: engine(HTTP, ZMQ, kind="SGLang"), ("host0",), together=True),
     Row("--port is the store's", lambda: engine(moved(API, 29501)), ("host0",), together=True),
