@@ -91,7 +91,7 @@ LOST = 3
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         late = late_connections(cluster, node)
-        if not rules(cluster, node) and not (late and held_back(late, node) and some_passed(cluster, node, late)):
+        if not rules(cluster, node) and not (late and held_back(late, node)):
             continue
         evidence_lines = (*to_the_store(cluster, node), *between_ranks(cluster, node))
         if evidence_lines and only_late(cluster, node, late):
@@ -191,15 +191,12 @@ def late_connections(cluster: Cluster, node: Node) -> dict[Node, LateConnections
 
 
 def held_back(late: dict[Node, LateConnections], node: Node) -> bool:
-    """Return whether something that is not seen limits new connections to this node: those that were late lost two SYNs
-    and more each, where no other packet was lost and no network card went down."""
+    """Return whether something that is not seen limits new connections to this node: some were answered, and those that
+    were late lost two SYNs and more each, where no other packet was lost and no network card went down."""
+    if not any(one.established for one in late.values()):
+        return False  # its address leads nowhere
     steady = not any(any((member.host.link_losses or {}).values()) for member in (node, *late))
     return steady and sum(c.repeated for c in late.values()) >= OFTEN * sum(c.late for c in late.values())
-
-
-def some_passed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> bool:
-    """Return whether connections to this node opened: where none does, its address leads nowhere."""
-    return not links(cluster, node) or any(one.opened > one.late for one in late.values())
 
 
 def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> Finding:

@@ -42,3 +42,4 @@ def test_a_repeated_syn(address: str, rules: str, late: tuple[int, int] | None) 
     else:
         assert (one["address"], one["opened"], one["late"]) == (address, *late)
         assert one["repeated"] >= one["late"]
+        assert one["established"] == one["opened"]

@@ -52,7 +52,7 @@ def test_no_other_rule_does(rule: str) -> None:
 def test_syns_that_were_sent_again_for_the_store_say_so_too(repeated: int, addresses: tuple[str, ...]) -> None:
     """One of them may have been lost by chance."""
     a, b = healthy(2)
-    b = with_network(b, late_connections=(LateConnections("10.77.0.10", 2, 1, repeated),))
+    b = with_network(b, late_connections=(LateConnections("10.77.0.10", 2, 1, repeated, 2),))
     assert limited(with_network(a, firewall=Firewall(False)), b) == addresses
 
 

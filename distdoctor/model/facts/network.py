@@ -163,6 +163,8 @@ class LateConnections:
     """Number of connections without an answer to their first SYN."""
     repeated: int
     """Retransmitted SYNs of all connections."""
+    established: int = 0
+    """Number of connections that were answered."""
 
 
 @dataclass(frozen=True)

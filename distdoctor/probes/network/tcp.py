@@ -378,7 +378,13 @@ def late_connections(pids: Iterable[int]) -> tuple[LateConnections, ...]:
         if s.state != _LISTEN and s.port not in accepting:
             opened.setdefault(s.remote, []).append(s)
     late = (
-        LateConnections(address, len(group), sum(s.repeated > 0 for s in group), sum(s.repeated for s in group))
+        LateConnections(
+            address,
+            len(group),
+            sum(s.repeated > 0 for s in group),
+            sum(s.repeated for s in group),
+            sum(s.state == _ESTABLISHED for s in group),
+        )
         for address, group in opened.items()
     )
     return tuple(peer for peer in late if peer.late)[:MAX_LATE]

@@ -76,7 +76,7 @@ def late(
 ) -> Facts:
     """Two of node 1's connections needed more than one SYN, and all of them were let in."""
     a, b = healthy(2)
-    b = with_network(b, late_connections=(LateConnections(address, 6, 2, repeated),))
+    b = with_network(b, late_connections=(LateConnections(address, 6, 2, repeated, 6),))
     if losses:
         assert b.host is not None
         b = replace(b, host=replace(b.host, link_losses={"eth0": losses}))
@@ -122,7 +122,7 @@ def unreadable() -> Facts:
 def leads_nowhere() -> Facts:
     """Node 1 advertises an address to which no connection of node 0 opens; nobody may read the rules."""
     a, b = cut([(0, 1)], 2, failed=False, outcome="no-answer")
-    return with_network(a, late_connections=(LateConnections("10.77.0.11", 2, 2, 6),)), b
+    return with_network(a, late_connections=(LateConnections("10.77.0.11", 3, 2, 6),)), b
 
 
 ROWS = [
