@@ -34,9 +34,8 @@ nccl/rdma-device-missing, environment/engine-address
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, some_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, Severity, names_of, some_of, together
 
 SEVERITY = "fail"
 PREVENTS = "results right"
@@ -86,7 +85,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def about(
-    nodes: list[Node], variable: str, summary: str, *, evidence: Iterator[str], severity: Literal["warn"] | None = None
+    nodes: list[Node], variable: str, summary: str, *, evidence: Iterator[str], severity: Severity | None = None
 ) -> Finding:
     needed = any(moves_cache(node) and (node.plan.nnodes or 1) > 1 for node in nodes)
     return Finding.about(

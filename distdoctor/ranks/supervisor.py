@@ -23,7 +23,7 @@ BUSY_SECONDS = 2.0
 """Seconds for which a message to the zygote may have to wait until the zygote takes those before it."""
 OUTPUT_KEPT = 16_384
 """Bytes kept of a child's output, from its end."""
-OUTPUT_KEPT = 300
+IMPORT_OUTPUT_KEPT = 300
 """Bytes kept of the output of a process in which the import of torch ended."""
 
 
@@ -146,7 +146,7 @@ class Zygote:
                 break  # another process writes there, not the zygote
         if not self._torch.done():
             self._torch.set_result(
-                ended(await self._status(), read_end(self.output_fd, OUTPUT_KEPT), self.torch_seconds())
+                ended(await self._status(), read_end(self.output_fd, IMPORT_OUTPUT_KEPT), self.torch_seconds())
             )
         for child in self.children.values():
             child.exited.set()

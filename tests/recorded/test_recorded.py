@@ -63,10 +63,12 @@ def test_they_are_small() -> None:
 
 
 def test_nothing_in_them_is_of_the_machine_that_the_lab_stood_on() -> None:
-    """Paths are those of an installation below /opt and of the lab's own hosts; hosts have made-up boot ids: one, or
-    each the one that a fault gave it (``other_machines``)."""
+    """Paths are those of an installation below /opt and of the lab's own hosts, or keys of distdoctor's store; hosts
+    have made-up boot ids: one, or each the one that a fault gave it (``other_machines``)."""
     made_up = {BOOT_ID, *(f"{BOOT_ID[:-12]}{number:012d}" for number in (1, 2))}
-    place = re.compile(r"(?<![\w.:/])/(?!opt/|run/|dev/|mnt/|etc/|proc/|usr/)[a-z][\w.-]*/[^\s\"]*")
+    place = re.compile(
+        r"(?<![\w.:/])/(?!opt/|run/|dev/|mnt/|etc/|proc/|usr/|distdoctor/[0-9a-f]{16}/)[a-z][\w.-]*/[^\s\"]*"
+    )
     for name, text in {**files("cases"), **files("healthy")}.items():
         assert place.findall(text) == [], name
         assert set(re.findall(r'"boot_id":"([^"]*)', text)) <= made_up, name

@@ -358,7 +358,7 @@ def set_aside(timeline: Timeline) -> dict[str, list[Match]]:
     return found
 
 
-# Whoever was told to stop did not fail.
+# Whoever was asked to stop did not fail.
 
 
 ORDERS = ("cancelled", "launcher signalled", "preempted", "time limit")
