@@ -58,7 +58,7 @@ LOG = (
 DEVICES, TRANSPORTS = "UCX_NET_DEVICES", "UCX_TLS"
 BETWEEN_NODES = re.compile(r"all|ib|tcp|srd|(?:rc|ud|dc|gga)(?:_\w+)?|ugni\w*")
 """Transports that reach another node (src/ucp/core/ucp_context.c, UCX 1.22, UCX_TLS and its aliases)."""
-_RANGE = re.compile(r"([^\[\]]*)\[(\d+)-(\d+)\]([^\[\]]*)")
+_RANGE = re.compile(r"([^\[\]]*)\[(\d{1,6})-(\d{1,6})\]([^\[\]]*)")
 MOST = 64
 """UCX reads as many devices at most."""
 
@@ -114,7 +114,8 @@ def expanded(name: str) -> list[str]:
     match = _RANGE.fullmatch(name)
     if match is None:
         return [name]
-    return [f"{match[1]}{number}{match[4]}" for number in range(int(match[2]), int(match[3]) + 1)][:MOST]
+    numbers = range(int(match[2]), int(match[3]) + 1)[:MOST]
+    return [f"{match[1]}{number}{match[4]}" for number in numbers]
 
 
 def missing_devices(node: Node) -> list[str]:

@@ -137,6 +137,7 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
     starts, age = ray_process(job), max((process.age for process in job.first.processes), default=0.0)
     never = bool(lacking or spread or view.impossible) and not view.starting
     late = age >= (YOUNG if view.impossible else LONG)
+    less = asked(job, demand, too_large=view.impossible and not lacking)
     yield Finding.about(
         (),
         f"{starts} waits for Ray to place {workers_text(demand)}; "
@@ -153,7 +154,7 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
         ),
         fixes=(
             Fix(
-                f"{remedy(view, demand, lacking, spread, asked(job, demand))} Confirm with: `ray status`, "
+                f"{remedy(view, demand, lacking, spread, less)} Confirm with: `ray status`, "
                 f"`ray list {'placement-groups' if demand.strategy else 'actors'}`."
             ),
         ),
@@ -246,14 +247,17 @@ def usage_text(view: RayView) -> str:
     return together(f"{used:g} of {_amount(name, total)}" for name, (used, total) in counted.items()) or "nothing"
 
 
-def asked(job: LiveJob, demand: RayDemand) -> str:
-    """Return what asks for the resources: Ray Train's trainer, a placement group of the program's own, or an actor."""
+def asked(job: LiveJob, demand: RayDemand, too_large: bool) -> str:
+    """Return what asks for the resources: Ray Train's trainer, a placement group of the program's own, or an actor.
+
+    ``too_large``: no node has enough for one worker, so that fewer workers would not help.
+    """
     if not demand.strategy:
         return ASKED
     processes = job.first.processes
     frames = (frame for process in processes for thread in process.threads for frame in thread.frames)
     if any("ray/train/" in frame.file for frame in frames) or any(TRAIN.search(one.name) for one in processes):
-        return "num_workers, use_gpu or resources_per_worker of the ScalingConfig"
+        return f"{'' if too_large else 'num_workers, use_gpu or '}resources_per_worker of the ScalingConfig"
     return BUNDLES
 
 

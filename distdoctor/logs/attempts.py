@@ -28,9 +28,6 @@ LITERALS = (
     "distributed: GLOBAL_RANK: ",
     "All distributed processes registered",
     "deepspeed.launcher.launch --world_info",  # deepspeed/launcher/runner.py, once per job
-    "+ deepspeed ",
-    "+ accelerate ",
-    "+ python",
 )
 STEPS = 3
 """Fewest different lines with steps that prove a working job."""
@@ -41,11 +38,11 @@ _START = re.compile(
     r"|[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
 )
 _AGAIN = re.compile(
-    r"(?:^\++|[#$]) (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
+    r"[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
     r"|deepspeed\.launcher\.launch --world_info"
 )
-"""Start of a job in a shell (a prompt, or ``set -x``) or by a launcher that exists once: the same program that the same
-writer started before has ended."""
+"""Start of a job at a shell's prompt or by a launcher that exists once: the same program that the same writer started
+before has ended. A line of ``set -x`` is none: under srun the shells of all nodes write it into one file."""
 _PROGRAM = re.compile(r"[\w./-]{1,200}\.py\b|-m [\w.]{1,200}")
 _SET_UP = re.compile(
     r"^(?:NCCL INFO )?NCCL version \d|NCCL INFO (?:Bootstrap|cudaDriverVersion)|"

@@ -271,7 +271,7 @@ class LogFile:
         self._logged = stack.logged or (stack.chained and self._logged)
         caught = stack.caught or (not stack.traced and attribution.is_by_program(context, at))
         shown = {"traced": stack.traced, "logged": self._logged, "caught": caught, "whole": stack.whole}
-        shown |= {"direct": stack.direct, "answered": tracebacks.is_answered(context, at)}
+        shown |= {"direct": stack.direct, "answered": tracebacks.is_answered(context, at, stack.writer)}
         values = {**line.values, **mentioned.own_words(line.text, context, at)}
         values |= {"message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         values |= {"own_frame": stack.own_frame} if stack.own_frame else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distdoctor.logs.attribution import mentioned, readable, split, within
 from distdoctor.model.facts.logs import LineOrigin
@@ -129,16 +129,17 @@ def following_text(block: bytes, start: int) -> str:
     return " ".join(message)[:500]
 
 
-def is_answered(block: bytes, start: int) -> bool:
-    """Return whether the writer of the line at ``start`` then answers a request with a client's error: a server goes
-    on after it."""
+def is_answered(block: bytes, start: int, writer: LineOrigin) -> bool:
+    """Return whether the process that wrote the line at ``start`` then answers a request with a client's error.
+
+    A server goes on after it. ``writer``: speaker of the record that the line belongs to."""
     below = block[start : start + BACK]
     answer = _ANSWER.search(below)
     if answer is None:
         return False
     lines = (below[:400].partition(b"\n")[0], below[below.rfind(b"\n", 0, answer.start()) + 1 : answer.end()])
-    first, last = (split(readable(line))[0] for line in lines)
-    return (first.pid, first.host) == (last.pid, last.host)
+    raising, server = (split(readable(line))[0] for line in lines)
+    return replace(within(raising, writer), time=None) == replace(server, time=None)
 
 
 def odd_end(block: bytes, start: int) -> tuple[int, str, str, str] | None:

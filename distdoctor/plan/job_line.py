@@ -201,15 +201,17 @@ def mooncake_problems(name: str, env: Mapping[str, str], several: bool) -> Itera
     if not path:
         yield PlanProblem(name, "", f"names no file: {needs}")
         return
+    text = text_of(path, MAX_BYTES)
     try:
-        with open(path) as file:
-            told = json.loads(file.read(MAX_BYTES))
-    except (OSError, ValueError) as err:
-        yield PlanProblem(name, path, f"is no such file ({getattr(err, 'strerror', None) or err}): {needs}")
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        why = "is not JSON" if text else "is empty, or is no file that can be read here"
+        yield PlanProblem(name, path, f"{why}: {needs}")
         return
-    master = str(told.get("master_server_address") or "") if isinstance(told, dict) else ""
+    settings = values if isinstance(values, dict) else {}
+    master = str(settings.get("master_server_address") or "")
     host = (split_endpoint(master)[0] if master else "").strip("[]")
-    if not host and not (isinstance(told, dict) and told.get("client_server_address")):
+    if not host and not settings.get("client_server_address"):
         yield PlanProblem(name, path, f"has no master_server_address: {needs}")
     elif several and (host == "localhost" or is_loopback(host)):
         yield PlanProblem(
@@ -217,9 +219,7 @@ def mooncake_problems(name: str, env: Mapping[str, str], several: bool) -> Itera
         )
 
 
-_PORT_VARIABLES = {
-    "vLLM": ("VLLM_PORT", *(f"VLLM_{name}_SIDE_CHANNEL_PORT" for name in ("NIXL", "P2P", "EC")))
-}  # fmt: skip
+_PORT_VARIABLES = {"vLLM": ("VLLM_PORT", *(f"VLLM_{name}_SIDE_CHANNEL_PORT" for name in ("NIXL", "P2P", "EC")))}
 
 
 def refused(line: JobLine, env: Mapping[str, str]) -> Iterator[PlanProblem]:

@@ -63,6 +63,11 @@ def test_the_fix_names_what_asks_for_the_resources(frames: tuple[Frame, ...], de
     assert f"or {less}" in finding.fixes[0].text
 
 
+def test_fewer_workers_do_not_help_if_one_is_too_large() -> None:
+    (finding,) = report(resources={"GPU": (0.0, 8.0), "CPU": (0.0, 8.0)}, nodes=8).findings
+    assert "Lower resources_per_worker of the ScalingConfig to what one node has" in finding.fixes[0].text
+
+
 @pytest.mark.parametrize(
     ("view", "severity", "said"),
     [

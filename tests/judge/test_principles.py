@@ -34,7 +34,8 @@ ANSWERED = "".join(REFUSED.replace("40780", f"408{number:02}").format(status="20
 METRICS = " - ".join(f"response_length/{number}:{number}.25" for number in range(250))
 LONG = "".join(f"(TaskRunner pid=5) step:{number} - {METRICS} - timing_s/gen:6.{number}\n" for number in range(9))
 IN_WORKER = raised("(Worker pid=6) ", "ValueError: not a number")
-START = "+ torchrun --nproc-per-node 2 train.py\n"
+RANKS_ERROR = "[2025-03-10 07:07:11 TP0] Scheduler hit an exception: " + raised("", "ValueError: no such weight")
+START = "$ torchrun --nproc-per-node 2 train.py\n"
 RETRY = "srun: job 7 queued and waiting for resources\nsrun: job 7 has been allocated resources\n"
 
 
@@ -68,6 +69,12 @@ def timeline(path: Path, *texts: str) -> Timeline:
         (harmless.logged, REQUEST + REFUSED.format(status="400 Bad Request"), {"process/exception"}),
         (harmless.logged, REQUEST + REFUSED.format(status="500 Internal Server Error"), set()),
         (harmless.logged, REQUEST + REFUSED.format(status="400 Bad Request").replace("=9", "=8"), set()),
+        # a rank's error, while the server answers somebody else
+        (
+            harmless.logged,
+            RANKS_ERROR + REFUSED.format(status="400 Bad Request").replace("(APIServer pid=9) ", ""),
+            set(),
+        ),
         (harmless.logged, STEPS + LOGGED + INFO, {"process/exception"}),
         (harmless.logged, STEPS + raised("", "OSError: x") + INFO, set()),  # no logger wrote it
         (harmless.ended_by_launcher, LATE.format(code=1, told="x"), {"process/killed-by-oom"}),
@@ -139,7 +146,7 @@ def test_a_process_that_is_not_of_this_job(tmp_path: Path, name: str, pid: int, 
         (STEPS + "991|train|CANCELLED by 1001|0:0|02:00:10\n", []),
     ],
 )
-def test_whoever_was_told_to_stop_did_not_fail(tmp_path: Path, log: str, root: object) -> None:
+def test_whoever_was_asked_to_stop_did_not_fail(tmp_path: Path, log: str, root: object) -> None:
     found = roots(tmp_path, log)
     assert found == ([(root, ())] if isinstance(root, str) else root)
     assert found or judged(tmp_path, log).verdict == "incomplete"
@@ -149,6 +156,8 @@ def test_whoever_was_told_to_stop_did_not_fail(tmp_path: Path, log: str, root: o
     ("log", "error"),
     [
         (START + raised("", "ImportError: x") + START + KEY, "KeyError"),
+        # by the shell of another node
+        (START.replace("$", "+") + raised("", "ImportError: x") + START.replace("$", "+"), "ImportError"),
         (START + raised("", "ImportError: x") + START.replace("train", "other") + KEY, "ImportError"),
         (raised("", "ImportError: x") + START + KEY, "ImportError"),  # nothing shows that it was started before
         (START + raised("", "ImportError: x") + START + STEPS, ""),

@@ -161,7 +161,10 @@ MASTERS = [
     (ON_TWO, '{"master_server_address": "127.0.0.1:50051"}', "each node asks itself"),
     (ON_TWO, '{"master_server_address": "localhost:50051"}', "each node asks itself"),
     ("", '{"metadata_server": "P2PHANDSHAKE"}', "has no master_server_address"),
-    ("", "master: 10.0.0.1", "is no such file"),
+    ("", "master: 10.0.0.1", "is not JSON"),
+    ("", "[" * 60_000, "is not JSON"),
+    ("", "[]", "has no master_server_address"),
+    ("", "", "is empty"),
 ]
 
 
@@ -179,6 +182,6 @@ def test_a_file_of_mooncakes_store_that_is_not_there() -> None:
     hicache = "python -m sglang.launch_server --hicache-storage-backend mooncake"
     for start in (MOONCAKE, hicache):
         (problem,) = refused(read_job_command(start.split(), env), env)
-        assert "No such file or directory" in problem.why
+        assert "is no file that can be read here" in problem.why
     with_master = f"{hicache} --hicache-storage-backend-extra-config {{'master_server_address':'h:1'}}"
     assert not [*refused(read_job_command(with_master.split(), env), env)]

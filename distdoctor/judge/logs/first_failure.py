@@ -18,7 +18,7 @@ from distdoctor.judge.logs.clocks import (
     is_of_unknown_process,
     long_before_the_job,
 )
-from distdoctor.judge.logs.harmless import explained, reports_after_recovery, set_aside, told_to_stop
+from distdoctor.judge.logs.harmless import asked_to_stop, explained, reports_after_recovery, set_aside
 from distdoctor.judge.logs.lifelines import RAISED, Timeline, last_line
 from distdoctor.model.facts.logs import LogFacts, Match
 
@@ -63,7 +63,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check]) -> SortedMatches:
     noise = [match for match in whole.matches if match.shows == "noise" or match.order in past]
     timeline = whole.without(past)
     left = _without_rests([*timeline.matches, *fatal_boots(begun, timeline)])
-    stopped = told_to_stop(left)
+    stopped = asked_to_stop(left)
     because = [*stopped, *(match for match in explained(left) if match not in stopped)]
     causes = [match for match in left if match.shows == "cause" and not match.exception and match not in because]
     raised = [match for match in left if match.exception and match not in because]

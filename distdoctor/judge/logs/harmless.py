@@ -362,17 +362,17 @@ def set_aside(timeline: Timeline) -> dict[str, list[Match]]:
 
 
 ORDERS = ("cancelled", "launcher signalled", "preempted", "time limit")
-"""Reasons by which somebody outside of the job tells it to stop."""
+"""Reasons for which somebody outside of the job stops it."""
 
 
 def is_order(match: Match) -> bool:
-    """Return whether somebody outside of the job tells it to stop: a scheduler, a signal, or Ctrl-C."""
+    """Return whether somebody outside of the job asks it to stop: a scheduler, a signal, or Ctrl-C."""
     if match.ended is not None:
         return match.ended.reason in ORDERS
     return match.text.startswith("KeyboardInterrupt") or "outside" in match.values
 
 
-def told_to_stop(matches: Iterable[Match]) -> list[Match]:
+def asked_to_stop(matches: Iterable[Match]) -> list[Match]:
     """Return the exceptions and ends that follow from an order to stop: those below it, if nothing failed above it.
 
     A known cause, such as a full disk, follows from no order, and the scheduler's state of the job is not a process's
@@ -383,8 +383,8 @@ def told_to_stop(matches: Iterable[Match]) -> list[Match]:
     for match in matches:
         if by_scheduler(match) or "head" in match.values:
             continue
-        told = ordered.setdefault(match.source, is_order(match)) and not is_order(match)
-        if told and (match.exception or match.shows == "end"):
+        follows = ordered.setdefault(match.source, is_order(match)) and not is_order(match)
+        if follows and (match.exception or match.shows == "end"):
             found.append(match)
     return found
 
