@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distdoctor.logs.dialects.dialect import Dialect, Wording
 
+_PROGRAM = r"(?:job|run|training|torchrun|python[\d.]*|script|launcher)"
 DIALECT = Dialect(
     ends=(
         Wording(
@@ -43,8 +44,7 @@ DIALECT = Dialect(
                 ),
                 " failed with",
             ),
-            r"\b(?:job|run|training|torchrun|python[\d.]*|script|launcher)\b"
-            r"(?:(?!\bjob\b).){0,40}\b(?:ended|finished|exited|completed"
+            rf"\b{_PROGRAM}\b(?:(?!\b{_PROGRAM}\b).){{0,40}}\b(?:ended|finished|exited|completed"
             r"|terminated|done|failed)\b.{0,40}(?:\bwith (?:exit )?status|exit_status=|\brc=)[: ]?[1-9]"
             r"|\b(?:[Jj]ob|[Rr]un|[Tt]raining)\b.{0,60}\b(?:state|[Ss]tatus)(?:=|: )FAILED\b"
             r"|^wandb: .{0,80}(?:\(failed |Program failed with code )[1-9]"
