@@ -253,3 +253,23 @@ asyncio.run(main())
 def test_answers_do_not_mix_where_packets_get_lost(libuv: bool) -> None:
     """What is asked beside a request, so that its answer comes sooner, has an answer, too."""
     assert lines_of(f"LIBUV = {libuv}\n{_LOSSY}", "--net", tools=("ip", "nft")) == ["True True", "False"]
+
+
+_UNANSWERED = """
+import asyncio, subprocess
+from distdoctor.store.client import StoreClient, StoreError
+subprocess.run("ip link set lo up", shell=True, check=True)
+table = "table ip f { chain i { type filter hook input priority 0; tcp dport 4000 drop; }; }"
+subprocess.run(f"nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
+async def main():
+    for port in (4000, 4001):
+        try:
+            await StoreClient.connect("127.0.0.1", port, 0.5)
+        except StoreError as err:
+            print(type(err).__name__)
+asyncio.run(main())
+"""
+
+
+def test_a_host_that_does_not_answer_is_told_from_a_port_that_is_shut() -> None:
+    assert lines_of(_UNANSWERED, "--net", tools=("ip", "nft")) == ["StoreUnanswered", "StoreError"]

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tests.lab.cases.common import NO_INTERFACE
-from tests.lab.faults import together
+from tests.lab.faults import inside, together
 from tests.lab.faults.host import leftover
 from tests.lab.faults.launch import shell, variable
 from tests.lab.faults.links import (
@@ -70,6 +70,7 @@ CASES = [
         Case("connections are reset after 300 KB", nft(1, 'iifname "eth0" ct bytes > 300000 reject with tcp reset'), "mesh/connection-loss", ["host1"], within=15, torch="reset, one side"),
         Case("connections carry nothing more after 20 KB", nft(0, 'iifname "eth0" ct bytes > 20000 drop'), "mesh/connection-loss", ["host0"], within=25, torch="never"),
         Case("connections carry nothing more after 300 KB", nft(0, 'iifname "eth0" ct bytes > 300000 drop'), "mesh/connection-loss", ["host0"], within=25, torch="not measured"),
+        Case("node 1 rewrites node 0's address on high ports to another", inside(1, "nft add table ip nat; nft add chain ip nat output '{{ type nat hook output priority -100; }}'; nft add rule ip nat output ip daddr 10.77.0.10 tcp dport 30000-65535 dnat to 10.77.0.99"), "mesh/peer-ports-blocked", ["host1"], within=20, torch="never"),
         Case("node 1 accepts 2 MB of node 0, then nothing", nft(1, "ip saddr 10.77.0.10 quota over 2 mbytes drop"), "mesh/connection-loss", ["host1"], within=30, torch="never"),
         Case("one of 3 sends slowly", slow(2), "mesh/slow-link", ["host2"], "warn", hosts=3, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
         Case("one of 4 sends slowly", slow(1), "mesh/slow-link", ["host1"], "warn", hosts=4, nproc=1, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
