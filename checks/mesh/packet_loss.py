@@ -56,7 +56,7 @@ from distdoctor.check_api import (
 SEVERITY = "warn"
 MATTERS = "each lost packet delays all ranks by 0.2 s or more"
 PREVENTS = "store used"
-FOLLOWS = ("network/duplicate-address",)
+FOLLOWS = ("network/duplicate-address", "network/link-flaps")
 LOOKS_AT = ("mesh.rtt_median",)
 NUMBER = re.compile(r"\d{1,7}")
 LATE = re.compile(r"Ranks ([\d, ]+) failed to pass monitoredBarrier")

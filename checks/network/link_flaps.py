@@ -7,7 +7,8 @@ at random: `Connection reset by peer`, `NCCL WARN NET/IB: Got completion ... sta
 
 Why it happens
 --------------
-A cable, a transceiver or a switch port is bad, or a switch and a card disagree on speed or error correction.
+A cable, a transceiver or a switch port is bad, or a switch and a card disagree on speed or error correction. If the
+link stays down, the node loses all others: the finding is then a FAIL.
 
 Fix
 ---
@@ -25,15 +26,25 @@ harmless only if a person switched the card or its switch port just then.
 
 See also
 --------
-mesh/packet-loss, network/no-route
+mesh/packet-loss, network/no-route, store/node-lost
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, data_interface, names_of
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    data_interface,
+    data_interfaces,
+    is_cut_off,
+    names_of,
+)
 
 SEVERITY = "warn"
-MATTERS = "the link is up now, and may fail during the job"
+MATTERS = "the link may fail during the job"
 LOOKS_AT = ("host.kernel_log", "host.interfaces")
 ONCE = "plugging in a cable or setting an MTU shows the same once"
 OFTEN = 2
@@ -72,9 +83,11 @@ LOG = (
 def judge(cluster: Cluster) -> Iterator[Finding]:
     watched = {node: count for node in cluster.nodes if (count := during_check(node))}
     logged = {node: lines for node in cluster.nodes if len(lines := losses(node)) >= OFTEN}
-    if watched:
+    if down := {node: count for node, count in watched.items() if is_cut_off(node)}:
+        yield own_link_down([*down])
+    if watched := {node: count for node, count in watched.items() if node not in down}:
         yield finding(watched, logged, f"{times(max(watched.values()))} while this check ran")
-    elif logged:
+    elif logged and not down:
         yield finding(logged, logged, f"{times(max(map(len, logged.values())))} recently")
 
 
@@ -108,18 +121,35 @@ def times(count: int) -> str:
 def during_check(node: Node) -> int:
     """Return how often the interface of the job's data, or the one below a VLAN, went down while the check ran."""
     lost = node.host.link_losses or {}
-    return max((lost.get(name, 0) for name in interfaces_of_data(node)), default=0)
+    return max((lost.get(name, 0) for name in data_interfaces(node)), default=0)
 
 
-def interfaces_of_data(node: Node) -> set[str]:
-    name = data_interface(node)[0] or ""
-    return {name, name.partition(".")[0]} - {""}
+def own_link_down(nodes: list[Node]) -> Finding:
+    """Return the finding about nodes that lost the others with their own link, and have none now."""
+    return Finding.about(
+        nodes,
+        f"The network card of {names_of(nodes)} lost its link in the middle of the check, and is down.",
+        title="The network card of a node went down in the middle of the check",
+        severity="fail",
+        evidence=(
+            f"{node.name}: {data_interface(node)[0]} went down while this check ran, and is down" for node in nodes
+        ),
+        fixes=(
+            Fix.on(
+                node,
+                "Connect the cable, or switch the card on; then check again. Confirm with: "
+                f"`ip -br link show {data_interface(node)[0]}`.",
+                commands=(f"ip link set dev {data_interface(node)[0]} up",),
+            )
+            for node in nodes
+        ),
+    )
 
 
 def losses(node: Node) -> list[str]:
     """Return the log lines about the data interface, or about its parts (of a bond, below a VLAN), for the part with
     the most losses. A switch restart takes each part of a bond down once. Empty if that is unknown."""
-    names = interfaces_of_data(node)
+    names = data_interfaces(node)
     lines = [line for line in node.host.kernel_log or () if line.check == "network/link-flaps"]
     lost: dict[str, list[str]] = {}
     for line in lines:

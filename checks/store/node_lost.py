@@ -32,7 +32,7 @@ See also
 store/nodes-missing, barrier/rank-missing, process/stopped
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from distdoctor.check_api import (
@@ -44,6 +44,7 @@ from distdoctor.check_api import (
     Node,
     contact_text,
     duplicate_addresses,
+    is_cut_off,
     joined_other_run,
     link_graph,
     links_to,
@@ -116,7 +117,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         finding = connection_lost(zero, separated, silent)
         # A node that is cut off from all others has a finding of its own.
         cause = "*" if {*separated} <= {*link_graph(cluster).isolated} else at_one_address(cluster, finding.nodes)
-        yield replace(finding, because_of=cause)
+        yield replace(finding, because_of=cause or by_own_link([zero, *separated]))
     explained = {node.name for node in (*separated, *broke_off)}
     gone = {name: text for name, text in silent.items() if name not in explained}
     if broke_off:
@@ -126,7 +127,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         finding = lost_finding(cluster, {name: gone[name] for name in group})
         # If node 0 was stopped itself, the others did not hear from it and left.
         cause = "barrier/rank-stopped" if any(rank.node is zero for rank in stopped_ranks(cluster)) else None
-        yield replace(finding, of_its_own=len(groups) > 1, because_of=cause or at_one_address(cluster, group))
+        cause = cause or at_one_address(cluster, group) or by_own_link([zero])
+        yield replace(finding, of_its_own=len(groups) > 1, because_of=cause)
     own = [node for node in left if lost_routes(node)]  # network/no-route is more specific
     alone = [
         node
@@ -134,7 +136,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if node not in (*separated, *own) and not node.meeting.store_there and not was_starved(node)
     ]
     if zero is None and len(alone) == 1 and alone[0].meeting.store_unanswered:
-        yield store_unanswered(cluster, alone[0])
+        yield replace(store_unanswered(cluster, alone[0]), because_of=by_own_link(alone))
     elif alone:
         yield store_lost(cluster, zero, alone)
     if still := stalled_nodes(cluster):
@@ -145,6 +147,11 @@ def at_one_address(cluster: Cluster, names: Sequence[str]) -> str | None:
     """Return the check that explains the loss of these nodes if one of them shares an address with another."""
     shared = any(node.name in names for duplicate in duplicate_addresses(cluster) for node in duplicate.owners)
     return "network/duplicate-address" if shared else None
+
+
+def by_own_link(nodes: Iterable[Node | None]) -> str | None:
+    """Return the check that explains the loss if one of these nodes is cut off by its own link."""
+    return "network/link-flaps" if any(node is not None and is_cut_off(node) for node in nodes) else None
 
 
 def interrupted(cluster: Cluster) -> list[Node]:

@@ -101,6 +101,8 @@ Addresses and interfaces:
     reachable_address        address by which others reach a node
     primary_interface        interface that reaches the others
     data_interface           interface that gloo uses, and its MTU
+    data_interfaces          that interface, and the one below a VLAN
+    is_cut_off               whether the node's own link is down, and the others are lost to it
     own_host_names           a host's own names
     wrongly_picked           addresses that backends pick and that cannot be right
     PickedAddress            its result
@@ -240,7 +242,13 @@ from distdoctor.check_api.master import lacks_route, master_address_owner, maste
 from distdoctor.check_api.master_port import NODE_0_AND_CHECK, master_port_findings, misrouted_finding
 from distdoctor.check_api.master import MasterTarget, master_targets, names_with_different_masters
 from distdoctor.check_api.master import correct_master_target, shared_master_address
-from distdoctor.check_api.nodes import data_interface, master_means_itself, own_host_names
+from distdoctor.check_api.nodes import (
+    data_interface,
+    data_interfaces,
+    is_cut_off,
+    master_means_itself,
+    own_host_names,
+)
 from distdoctor.check_api.nodes import primary_interface, reachable_address
 from distdoctor.check_api.nodes import (
     claims_node0, gloo_dials, has_other_hosts, is_reserved, makes_gloo_group, missing_node_ranks,
@@ -356,6 +364,7 @@ __all__ = [
     "correct_own_hosts_line",
     "cut_after_accept",
     "data_interface",
+    "data_interfaces",
     "device_mesh",
     "died_ranks",
     "disagreement",
@@ -384,6 +393,7 @@ __all__ = [
     "install_torch_command",
     "intended_variable",
     "is_bridge",
+    "is_cut_off",
     "is_loopback",
     "is_reserved",
     "is_virtual",

@@ -229,6 +229,18 @@ def data_interface(node: Node) -> tuple[str | None, int]:
     return name, next((i.mtu for i in node.interfaces if i.name == name), 0)
 
 
+def data_interfaces(node: Node) -> set[str]:
+    """Return the interface of the job's data, and the one below it if it is a VLAN."""
+    name = data_interface(node)[0] or ""
+    return {name, name.partition(".")[0]} - {""}
+
+
+def is_cut_off(node: Node) -> bool:
+    """Return whether the node lost its own link and then the other nodes, and the link was down at the last look."""
+    alone = node.meeting.host_lost or bool(node.meeting.lost)
+    return alone and bool(data_interfaces(node) & {*node.host.links_down})
+
+
 def is_reserved(text: str, port: int) -> bool:
     """Return whether net.ipv4.ip_local_reserved_ports (``8080,29500-29510``) has the port."""
     for part in text.split(","):

@@ -165,18 +165,18 @@ class RunContext:
             status, reason = await work
         except Exception as err:
             status, reason = "error", f"{type(err).__name__}: {err}"
-        self._note_link_losses()
+        self.note_link_losses()
         seconds = round(max(0.0, time.monotonic() - started - self._waits.pop(stage, 0.0)), 3)
         self.record(StageFacts(stage, status, seconds, reason))
         self.observer.stage_ended(stage, status, seconds, reason)
         return status
 
-    def _note_link_losses(self) -> None:
-        """Put the number of link losses of each interface into the facts."""
+    def note_link_losses(self) -> None:
+        """Put the link losses of each interface, and the links that are down, into the facts."""
         if self._links is not None and (host := self.facts.host) is not None:
-            losses = self._links.losses()
-            if losses != host.link_losses:
-                self.update(host=replace(host, link_losses=losses))
+            losses, down = self._links.losses(), self._links.down
+            if (losses, down) != (host.link_losses, host.links_down):
+                self.update(host=replace(host, link_losses=losses, links_down=down))
 
     def subtract_wait(self, stage: str, seconds: float) -> None:
         """Subtract ``seconds`` of waiting for something else from the time of ``stage``."""

@@ -277,6 +277,8 @@ class HostFacts:
     link_losses: dict[str, int] | None = None
     """Number of link losses (or switch-offs) of each interface while the check ran, by rtnetlink's messages, without
     interfaces that stayed up. None if not watched."""
+    links_down: tuple[str, ...] = ()
+    """Interfaces of ``link_losses`` that had no link at the last look."""
     interfaces_hidden: str = ""
     """Name of the errno if getifaddrs() fails, as in a sandbox; ``interfaces`` then has another source."""
 

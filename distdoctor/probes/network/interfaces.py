@@ -321,6 +321,11 @@ class LinkWatch:
                     self._take(body)
         return {seen.name: seen.losses for seen in self._links.values() if seen.losses}
 
+    @property
+    def down(self) -> tuple[str, ...]:
+        """Return the interfaces that lost their link and have none, by the messages that :meth:`losses` read."""
+        return tuple(seen.name for seen in self._links.values() if seen.losses and not seen.running)
+
     def close(self) -> None:
         """Stop watching."""
         if self._socket is not None:

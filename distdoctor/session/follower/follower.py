@@ -288,6 +288,7 @@ class Membership:
             if self._store.host is not None:
                 self._store.host.note_files()
             now = "gone" if self.leads else await self._store_now()
+            self._context.note_link_losses()  # the stage that was cut off has not noted them
             gone = now in ("gone", "unanswered")
             if gone and self._is_surplus:  # the others have reached the end
                 self._context.update_meeting(joined=False, late=self._follower.begun_without)

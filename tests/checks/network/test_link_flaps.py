@@ -8,7 +8,7 @@ import pytest
 
 from distdoctor.model.facts import KernelLine
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
-from tests.facts_builder import CHECKS, healthy, with_host, with_network
+from tests.facts_builder import CHECKS, healthy, judged, with_host, with_meeting, with_network
 
 CHECK = "network/link-flaps"
 
@@ -36,7 +36,19 @@ def during_the_check(**losses: int) -> Facts:
     return zero, with_host(one, link_losses=losses)
 
 
+def cut_off(number: int) -> Facts:
+    """Node 0 or 1, whose card is down, lost the other one."""
+    zero, one = healthy(2)
+    node = (
+        with_meeting(zero, lost=(one.key,)) if number == 0 else with_meeting(one, host_lost=True, store_unanswered=True)
+    )
+    node = with_host(node, link_losses={"eth0": 1}, links_down=("eth0",))
+    return (node, one) if number == 0 else (node,)
+
+
 ROWS = [
+    Row("node 0's card is down", lambda: cut_off(0), ("host0",), alone=("store/node-lost",)),
+    Row("the card of another node is down", lambda: cut_off(1), ("host1",)),
     Row("once, during the check", lambda: during_the_check(eth0=1), ("host1",), "warn", together=True),
     Row("often, during the check", lambda: during_the_check(eth0=4, eth7=9), ("host1",), "warn", together=True),
     Row(
@@ -65,6 +77,15 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_a_card_that_is_up_again_does_not_explain_a_lost_node() -> None:
+    zero, one = cut_off(0)
+    result = judged(with_host(zero, links_down=()), one)
+    assert {(root.check, root.severity, root.nodes) for root in result.roots} == {
+        ("store/node-lost", "fail", ("host1",)),
+        (CHECK, "warn", ("host0",)),
+    }
 
 
 @pytest.mark.parametrize(

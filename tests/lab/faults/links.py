@@ -11,12 +11,14 @@ from tests.lab.faults.packet_filter import nft
 from tests.lab.harness.launch import PORT, Fault, Launch
 
 FLAPS = """
-import fcntl, socket, struct, sys, time
+import fcntl, os, socket, struct, sys, time
+open("/run/flaps.pid", "w").write(str(os.getpid()))
 asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 def switch(flags): fcntl.ioctl(asked, 0x8914, struct.pack("16sh14x", b"eth0", flags))
 def joined():
     rows = [row.split() for table in ("tcp", "tcp6") for row in open(f"/proc/net/{table}").readlines()[1:]]
-    return any(row[2].endswith(":733C") and row[3] == "01" for row in rows)
+    others = [row for row in rows if row[1].partition(":")[0] != row[2].partition(":")[0]]
+    return any(":733C" in row[1] + row[2] and row[3] == "01" for row in others)
 while sys.argv[4:] and not joined(): time.sleep(0.02)
 for number in range(int(sys.argv[1])):
     time.sleep(float(sys.argv[2]))
@@ -25,7 +27,7 @@ for number in range(int(sys.argv[1])):
     switch(0x1003)
 """
 """SIOCSIFFLAGS with IFF_UP and without: one process, as a shell would have one for each sleep. With a fourth argument
-it begins once this host has a connection to port 29500 (733C)."""
+it begins once this host has a connection with another one at port 29500 (733C)."""
 
 
 def second_network(*addresses: str, interface: str = "eth1", joined: bool = False) -> Fault:
@@ -324,7 +326,8 @@ def flaps(on: int, times: int = 60, up: float = 2, down: float = 1, joined: bool
     def inject(launch: Launch) -> None:
         arguments = f"{times} {up:g} {down:g}{' joined' if joined else ''}"
         command = f"{quote(sys.executable)} -S -E -c {quote(FLAPS)} {arguments}"
-        launch.cluster[on].inside(f"setsid {command} >/dev/null 2>&1 </dev/null & echo $! > /run/flaps.pid")
+        begun = "for _ in $(seq 200); do [ -s /run/flaps.pid ] && break; sleep 0.05; done"
+        launch.cluster[on].inside(f"setsid {command} >/dev/null 2>&1 </dev/null & {begun}")
 
     return inject
 
