@@ -117,7 +117,7 @@ def need_of(node: Node, ranks: int) -> int:
     plan = node.plan
     alone = plan.nnodes == 1 and plan.sources.get("master_port") == "any free port"
     agent = plan.started == "node" and plan.init_method is None and (alone or plan.rdzv_backend == "c10d")
-    groups = device_mesh.files_of(plan.mesh, plan.groups, ranks, plan.mesh_order) if node.plan.gloo_planned else 0
+    groups = sum(length + device_mesh.FILES_OF_GROUP for length in plan.gloo_group_sizes(ranks))
     return max(EACH + ranks + groups, OF_AGENT + max(plan.nnodes or 1, (ranks + 1) // 2) if agent else 0)
 
 

@@ -38,7 +38,6 @@ from distdoctor.check_api import (
     Fix,
     Line,
     Node,
-    device_mesh,
     errors_with_words,
     names_of,
     planned_rank_count,
@@ -111,22 +110,12 @@ def reserved(node: Node, low: int, high: int) -> Iterator[tuple[int, int]]:
 
 def least(node: Node) -> int:
     """Ports without which the ranks of this node cannot even listen and reach the store."""
-    return (EACH + len(further(node))) * rank_count(node)
+    return (EACH + len(node.plan.gloo_group_sizes())) * rank_count(node)
 
 
 def most(node: Node, world: int) -> int:
     """Ports with which each rank of this node can connect to each other rank, twice over."""
-    return 2 * rank_count(node) * (EACH + world + sum(further(node)))
-
-
-def further(node: Node) -> list[int]:
-    """Return the sizes of the groups, without the default one, in which a rank here listens and connects."""
-    plan = node.plan
-    return (
-        device_mesh.lengths_of(plan.mesh, plan.groups, plan.world_size or 1, plan.mesh_order)
-        if node.plan.gloo_planned
-        else []
-    )
+    return 2 * rank_count(node) * (EACH + world + sum(node.plan.gloo_group_sizes()))
 
 
 def evidence(node: Node, world: int) -> str:

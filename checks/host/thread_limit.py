@@ -197,12 +197,7 @@ def computing(node: Node) -> int:
 
 def need(node: Node) -> int:
     """Return how many processes and threads the ranks of the node take."""
-    threads, plan = computing(node), node.plan
-    groups = (
-        device_mesh.lengths_of(plan.mesh, plan.groups, plan.world_size or 1, plan.mesh_order)
-        if node.plan.gloo_planned
-        else []
-    )
+    threads, groups = computing(node), node.plan.gloo_group_sizes()
     return rank_count(node) * (OF_A_RANK + device_mesh.THREADS_OF_GROUP * len(groups) + (threads if threads > 1 else 0))
 
 

@@ -93,14 +93,11 @@ def _rank(coordinates: Sequence[int], lengths: Sequence[int]) -> int:
 
 
 THREADS_OF_GROUP = 3
+FILES_OF_GROUP = 3
+"""Files that are not connections."""
 
 
 def lengths_of(mesh: Mesh, extra: int, world: int, order: Sequence[str] = ()) -> list[int]:
     """Return the sizes of the groups that one rank belongs to, without the default one."""
     inside = [places for _, places in _partitions(mesh, world, order)]
     return [*(size(tuple(mesh[place] for place in places)) for places in inside), *[world] * extra]
-
-
-def files_of(mesh: Mesh, extra: int, world: int, order: Sequence[str] = ()) -> int:
-    """Return the number of files that a rank has open for these groups."""
-    return sum(length + 3 for length in lengths_of(mesh, extra, world, order))

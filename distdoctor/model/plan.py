@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from distdoctor.model.device_mesh import lengths_of
+
 DEFAULT_PORT = 29500
 DEFAULT_RANKS_WITHOUT_GPU = 2
 RDZV_BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
@@ -148,3 +150,9 @@ class Plan:
     def gloo_planned(self) -> bool:
         """Return whether the job makes a gloo group; with ``auto`` it always does."""
         return "gloo" in self.backends(gpus=False)
+
+    def gloo_group_sizes(self, world: int | None = None) -> list[int]:
+        """Return the sizes of the gloo groups of each rank, without the default one. ``world``: number of ranks, by
+        default that of the plan."""
+        world = world or self.world_size or 1
+        return lengths_of(self.mesh, self.groups, world, self.mesh_order) if self.gloo_planned else []
