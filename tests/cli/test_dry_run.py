@@ -30,7 +30,7 @@ def traced(log: Path, *flags: str) -> tuple[str, str]:
     return done.stdout, log.read_text(errors="replace")
 
 
-def told(*flags: str) -> list[dict[str, Any]]:
+def dry_run_of(*flags: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "distdoctor", *flags, "--dry-run", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)["dry_run"]
@@ -73,12 +73,12 @@ def test_a_run_up_to_the_network_touches_nothing_else(tmp_path: Path) -> None:
     flags = [*FLAGS, "--master-port", "29979", "--until", "network", "--shared", str(tmp_path)]
     _, calls = traced(tmp_path / "log", *flags)
     assert SOCKET.findall(calls)
-    assert uncovered(told(*flags), calls) == []
+    assert uncovered(dry_run_of(*flags), calls) == []
 
 
 def test_devices_are_looked_at_only_where_torch_is_loaded() -> None:
     """Up to the network stage the stage of the devices is passed over: seen in the calls of a real run."""
-    network, whole = (told("check", "--until", until) for until in ("network", "collective"))
+    network, whole = (dry_run_of("check", "--until", until) for until in ("network", "collective"))
     asked = {"nvidia-smi -q -x", "amd-smi static --json", "127.0.0.1:15132"}
     of_devices = {*asked, "/var/run/nvidia-topologyd/virtualTopology.xml"}
     assert not of_devices & {one["what"] for one in network}
@@ -86,13 +86,13 @@ def test_devices_are_looked_at_only_where_torch_is_loaded() -> None:
 
 
 def test_where_programs_are_looked_for_is_told() -> None:
-    assert {*os.environ["PATH"].split(os.pathsep)} <= {*of(told("check", "--until", "network"), "reads")}
+    assert {*os.environ["PATH"].split(os.pathsep)} <= {*of(dry_run_of("check", "--until", "network"), "reads")}
 
 
 @pytest.mark.scoreboard
 def test_a_whole_run_touches_nothing_else(tmp_path: Path) -> None:
     flags = ["check", "--nproc-per-node", "2"]
     _, calls = traced(tmp_path / "log", *flags)
-    found = told(*flags)
+    found = dry_run_of(*flags)
     alone = re.sub(r"(connect|bind)\(.*\n", "", calls)  # its ports are any free ones
     assert uncovered(found, alone) == []

@@ -29,20 +29,20 @@ from tests.helpers.commands import doctor, environment
 IDS = [check.id for check in CHECKS]
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert run(arguments) == 0
     return capsys.readouterr().out
 
 
 class TestHelp:
     def test_help_is_a_command_too(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert told(capsys, "help") == told(capsys, "--help")
-        assert told(capsys, "help", "check") == told(capsys, "check", "--help")
+        assert output_of(capsys, "help") == output_of(capsys, "--help")
+        assert output_of(capsys, "help", "check") == output_of(capsys, "check", "--help")
         assert run(["help", "chek"]) == 2
         assert "did you mean check?" in capsys.readouterr().err
 
     def test_check_names_its_stages_in_order(self, capsys: pytest.CaptureFixture[str]) -> None:
-        lines = told(capsys, "check", "--help").splitlines()
+        lines = output_of(capsys, "check", "--help").splitlines()
         named = [line.split()[0] for line in lines if re.match(r"    [a-z]+ +\S", line)]
         assert named[: len(STAGES)] == list(STAGES)
         assert "Without a GPU, a check of one node starts two ranks" in " ".join(" ".join(lines).split())
@@ -53,7 +53,7 @@ class TestHelp:
         self, command: str, columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("COLUMNS", str(columns))
-        lines = told(capsys, *command.split(), "--help").splitlines()
+        lines = output_of(capsys, *command.split(), "--help").splitlines()
         long = [line for line in lines if len(line) > columns]
         # A command stays whole, to be copied.
         assert [line for line in long if columns == 80 or not re.match(r"    (distdoctor|torchrun) ", line)] == []
@@ -63,7 +63,7 @@ class TestHelp:
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("COLUMNS", "60")
-        assert "\n    distdoctor hang\n        the job on this node\n" in told(capsys, "hang", "--help")
+        assert "\n    distdoctor hang\n        the job on this node\n" in output_of(capsys, "hang", "--help")
 
     @pytest.mark.parametrize("kind", [RunFlags, HangFlags, ReportFlags, JobFlags])
     def test_what_a_flag_is_unless_given_is_told(self, kind: Any) -> None:

@@ -13,7 +13,7 @@ from tests.helpers.commands import environment
 PRINT = "import shlex; from distdoctor.cli import program; print(shlex.join(program.torchrun()))"
 
 
-def told(path: str) -> str:
+def printed_with_path(path: str) -> str:
     done = subprocess.run(
         [sys.executable, "-S", "-c", PRINT], capture_output=True, text=True, env=environment(PATH=path), check=True
     )
@@ -29,15 +29,15 @@ def command(folder: Path, python: str) -> str:
 
 
 def test_this_pythons_torchrun_is_on_the_path(tmp_path: Path) -> None:
-    assert told(command(tmp_path, sys.executable)) == "torchrun"
+    assert printed_with_path(command(tmp_path, sys.executable)) == "torchrun"
 
 
 @pytest.mark.parametrize("python", [None, "/opt/another/bin/python3"])
 def test_it_is_not_there_or_another_pythons(tmp_path: Path, python: str | None) -> None:
-    line = told(command(tmp_path, python) if python else "/usr/bin:/bin")
+    line = printed_with_path(command(tmp_path, python) if python else "/usr/bin:/bin")
     assert line == f"{sys.executable} -m torch.distributed.run"
 
 
 def test_a_python_that_the_path_leads_to_is_called_by_its_name(tmp_path: Path) -> None:
     here = Path(sys.executable)
-    assert told(f"{here.parent}:/usr/bin:/bin").split()[0] in (here.name, "torchrun")
+    assert printed_with_path(f"{here.parent}:/usr/bin:/bin").split()[0] in (here.name, "torchrun")

@@ -52,16 +52,21 @@ READS = replace(WORKS, read=1 << 20)
 LOADING = frames("torch/utils/data/dataloader.py:_get_data")
 FURTHER = frames(f"{C10D}:_new_process_group_helper", f"{C10D}:new_group")
 FILE_LOCK = frames("filelock/_api.py:acquire")
+
+
+def with_thread(one: JobProcess, pid: int, stack: Sequence[Frame]) -> JobProcess:
+    """The process with one more thread."""
+    return replace(one, threads=(*one.threads, JobThread(pid, "python", "S", frames=tuple(stack))))
+
+
 RPC = "torch/distributed/rpc/"
 ENDS_CALLS = frames(
     f"{RPC}api.py:_all_gather", f"{RPC}api.py:shutdown", f"{RPC}api.py:_require_initialized.<locals>.wrapper"
 )
 CALLED = (Frame("look_up", "server.py", 5, own=True), Frame("_run_function", f"{RPC}internal.py", 200))
-CALLS_BACK = process(3, ENDS_CALLS)
-CALLS_BACK = replace(CALLS_BACK, threads=(*CALLS_BACK.threads, JobThread(1500, "python", "S", frames=CALLED)))
+CALLS_BACK = with_thread(process(3, ENDS_CALLS), 1500, CALLED)
 CALLED_ON = (Frame("rpc_sync", f"{RPC}api.py", 842), *CALLED)
-CALLS_ON = process(2, ENDS_CALLS)
-CALLS_ON = replace(CALLS_ON, threads=(*CALLS_ON.threads, JobThread(1501, "python", "S", frames=CALLED_ON)))
+CALLS_ON = with_thread(process(2, ENDS_CALLS), 1501, CALLED_ON)
 MEETS_FOR_CALLS = frames(f"{RPC}backend_registry.py:_init_process_group", f"{RPC}__init__.py:init_rpc")
 BATON = frames("torch/utils/file_baton.py:wait", "torch/utils/cpp_extension.py:load")
 

@@ -42,12 +42,14 @@ def scan(*found: JobCandidate) -> Scan:
     return Scan({one.pid: one for one in found}, {one.pid: one.parent for one in found})
 
 
-def told(rank: int) -> dict[str, str]:
+def variables_of_rank(rank: int) -> dict[str, str]:
     return {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "host0", "MASTER_PORT": "29500"}
 
 
 def test_a_script_that_starts_a_rank_is_none_itself() -> None:
-    seen = scan(candidate(1, 0, told(1), None, False), candidate(2, 1, told(1), "2.13.0", True))
+    seen = scan(
+        candidate(1, 0, variables_of_rank(1), None, False), candidate(2, 1, variables_of_rank(1), "2.13.0", True)
+    )
     (job,) = jobs.find(seen)
     assert {pid - FIRST: role for pid, (_, role) in job.members.items()} == {1: "launcher", 2: "rank"}
     assert jobs.inherited(job, seen) == set()
@@ -87,7 +89,9 @@ def test_whichever_process_is_named_all_that_were_spawned_are_ranks(named: int |
 
 
 def test_ranks_of_their_own_keep_their_numbers() -> None:
-    seen = scan(candidate(1, 0, told(0), "2.13.0", True), candidate(2, 0, told(0), "2.13.0", True))
+    seen = scan(
+        candidate(1, 0, variables_of_rank(0), "2.13.0", True), candidate(2, 0, variables_of_rank(0), "2.13.0", True)
+    )
     (job,) = jobs.find(seen)
     assert len(job.ranks) == 2 and jobs.inherited(job, seen) == set()
 
@@ -104,15 +108,15 @@ def test_what_a_rank_left_in_the_background_is_none_itself(
     command: tuple[str, ...], torch: str | None, ranks: list[int]
 ) -> None:
     """It has the rank's variables, and is below it no more; who runs the same script is the rank a second time."""
-    other = replace(candidate(5, 0, told(1), torch, False), command=command, started=9.0)
+    other = replace(candidate(5, 0, variables_of_rank(1), torch, False), command=command, started=9.0)
     other.__dict__["thread_names"] = ("python",)
-    (job,) = jobs.find(scan(candidate(1, 0, told(1), "2.13.0", True), other))
+    (job,) = jobs.find(scan(candidate(1, 0, variables_of_rank(1), "2.13.0", True), other))
     assert [one.pid - FIRST for one in job.ranks] == ranks
 
 
 def test_jobs_of_containers_are_told_beside_those_of_this_network() -> None:
     """One of this network is meant, unless another one is named; where it must be chosen, all are there to choose."""
-    seen = scan(candidate(1, 0, told(0), "2.13.0", True))
+    seen = scan(candidate(1, 0, variables_of_rank(0), "2.13.0", True))
     (there,) = jobs.find(seen)
     netns = os.readlink("/proc/self/ns/net")
     pid = min(there.members)
@@ -200,6 +204,6 @@ def test_agents_whose_port_the_kernel_picks_have_a_job_each(words: tuple[str, ..
         command = ("python", "-m", "torch.distributed.run", *words, "train.py")
         found.append(replace(candidate(agent, 0, {}, "2.13.0", False), command=command, name="pt_elastic"))
         port = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(40000 + agent)}
-        found += [candidate(agent + 1 + rank, agent, told(rank) | port, "2.13.0", True) for rank in (0, 1)]
+        found += [candidate(agent + 1 + rank, agent, variables_of_rank(rank) | port, "2.13.0", True) for rank in (0, 1)]
     there = jobs.find(scan(*found))
     assert [len(job.ranks) for job in there] == ([2, 2] if several else [4])

@@ -49,15 +49,15 @@ def test_the_store_that_is_asked_is_that_of_most_or_of_rank_0() -> None:
         assert job.variable("MASTER_PORT") == right
 
 
-def told(one: JobProcess, port: int) -> JobProcess:
+def with_master_port(one: JobProcess, port: int) -> JobProcess:
     return replace(one, variables={"MASTER_PORT": str(port)}, world_size=3)
 
 
 def waits(number: int, port: int) -> JobProcess:
-    return told(process(number, RENDEZVOUS, threads=()), port)
+    return with_master_port(process(number, RENDEZVOUS, threads=()), port)
 
 
-HOST = told(WAITING_HOST, 29500)
+HOST = with_master_port(WAITING_HOST, 29500)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,10 @@ def test_the_ranks_with_another_port_are_blamed(facts: NodeFacts, blamed: tuple[
 @pytest.mark.parametrize(
     "facts",
     [
-        node(*(told(process(number, REDUCE), 29500 + number) for number in range(3)), stores=(store((0, 1, 2), 3),)),
+        node(
+            *(with_master_port(process(number, REDUCE), 29500 + number) for number in range(3)),
+            stores=(store((0, 1, 2), 3),),
+        ),
         node(HOST, waits(1, 29500), waits(2, 29500), stores=(store((), 3),)),
         node(*(replace(waits(number, 29500), sockets=(SILENT,)) for number in (1, 2)), stores=(REFUSED,)),
     ],
@@ -141,14 +144,14 @@ def on_host(number: int, master: str, *ranks: JobProcess) -> NodeFacts:
     return replace(facts, jobs=(replace(facts.jobs[0], master_addr=master),))
 
 
-HOST = process(0, RENDEZVOUS, threads=("pt_tcpstore_uv",), call="clock_nanosleep", world_size=2)
+HOST_OF_TWO = process(0, RENDEZVOUS, threads=("pt_tcpstore_uv",), call="clock_nanosleep", world_size=2)
 LOOKS = process(1, RENDEZVOUS, threads=(), call="clock_nanosleep", world_size=2)
 
 
 @pytest.mark.parametrize(("first", "second"), [("host0", "host1"), ("localhost", "127.0.0.1"), ("host0", "localhost")])
 def test_each_host_names_itself(first: str, second: str) -> None:
     """MASTER_ADDR=$(hostname) in the script that is started on each."""
-    report = judged(on_host(0, first, HOST), on_host(1, second, LOOKS))
+    report = judged(on_host(0, first, HOST_OF_TWO), on_host(1, second, LOOKS))
     assert roots(report) == [("environment/master-mismatch", (1,), ("host1",))]
     finding = report.findings[0]
     assert f"MASTER_ADDR={first} on host0 and MASTER_ADDR={second} on host1" in finding.summary
@@ -157,5 +160,5 @@ def test_each_host_names_itself(first: str, second: str) -> None:
 
 def test_who_names_another_host_than_itself_is_left_to_the_others() -> None:
     """It is not known which host that is: an alias, or another card of host 0."""
-    report = judged(on_host(0, "host0", HOST), on_host(1, "host0-ib", LOOKS))
+    report = judged(on_host(0, "host0", HOST_OF_TWO), on_host(1, "host0-ib", LOOKS))
     assert "environment/master-mismatch" not in [found.check for found in report.findings]

@@ -69,7 +69,7 @@ def driver(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[int]:
                 process.kill()
 
 
-def told(driver: int, enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+def report_once(driver: int, enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The report on the driver's job, once it is so far."""
     end, last = time.monotonic() + WITHIN, ""
     command = [sys.executable, "-m", "distdoctor", "hang", "--json", "--pid", str(driver)]
@@ -85,7 +85,7 @@ def told(driver: int, enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any
 
 @pytest.mark.parametrize("driver", [("4", "gpu", "0"), ("4", "gpu", "1")], indirect=True, ids=["v1", "v2"])
 def test_workers_that_ray_cannot_place(driver: int) -> None:
-    report = told(driver, lambda found: found["verdict"] == "fail")
+    report = report_once(driver, lambda found: found["verdict"] == "fail")
     (finding,) = report["findings"]
     assert finding["check"] == "store/nodes-missing"
     assert finding["summary"] == (
@@ -96,7 +96,7 @@ def test_workers_that_ray_cannot_place(driver: int) -> None:
 
 @pytest.mark.parametrize("driver", [("2", "cpu", "0"), ("2", "cpu", "1")], indirect=True, ids=["v1", "v2"])
 def test_a_worker_that_polls_while_the_other_waits(driver: int) -> None:
-    report = told(driver, lambda found: any(f["severity"] == "warn" and f["ranks"] for f in found["findings"]))
+    report = report_once(driver, lambda found: any(f["severity"] == "warn" and f["ranks"] for f in found["findings"]))
     (finding,) = report["findings"]
     assert (finding["check"], finding["ranks"]) == ("process/waiting-in-user-code", [1])
     assert f"Rank 0 waits in all_reduce at train.py:{LINES['WAITS']} for rank 1, which " in finding["summary"]

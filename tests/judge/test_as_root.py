@@ -71,7 +71,7 @@ def of_container(*withheld: str, missing: tuple[str, ...] = (), nodes: tuple[int
     return [with_host(one, account=account) if n in nodes else one for n, one in enumerate(healthy(2))]
 
 
-def told(command: str, nodes: list[NodeFacts], on: tuple[str, ...] = ("host1",)) -> Fix:
+def feasible_fix(command: str, nodes: list[NodeFacts], on: tuple[str, ...] = ("host1",)) -> Fix:
     return feasible(Fix("Mend it.", on, commands=(command,)), cluster(*nodes))
 
 
@@ -89,23 +89,23 @@ def told(command: str, nodes: list[NodeFacts], on: tuple[str, ...] = ("host1",))
     ],
 )
 def test_what_nobody_may_run_there_is_described(command: str, withheld: str, says: str) -> None:
-    fix = told(command, of_container(withheld))
+    fix = feasible_fix(command, of_container(withheld))
     assert fix.commands == () and says in fix.text and f"`{command}`" in fix.text and "But host1 " in fix.text
     others = tuple(one for one in (NET_ADMIN, SYS_ADMIN, HOSTS_FILE, NAME_SOURCES, KERNEL_SETTINGS) if one != withheld)
     assert (
-        told(command, of_container(*others))
-        == told(command, of_container())
+        feasible_fix(command, of_container(*others))
+        == feasible_fix(command, of_container())
         == Fix("Mend it.", ("host1",), commands=(command,))
     )
 
 
 def test_where_one_of_the_nodes_may_the_command_stays_and_the_other_is_named() -> None:
-    fix = told("ip link set lo up", of_container(NET_ADMIN), ("host0", "host1"))
+    fix = feasible_fix("ip link set lo up", of_container(NET_ADMIN), ("host0", "host1"))
     assert fix.commands == ("ip link set lo up",) and "But host1 may not" in fix.text and "host0" not in fix.text
 
 
 def test_a_program_that_is_not_installed() -> None:
-    fix = told(
+    fix = feasible_fix(
         "sysctl -w net.ipv4.ip_local_port_range='1024 65000' net/ipv4/conf/bond0.100/rp_filter=2",
         of_container(missing=("sysctl", "ip")),
     )
@@ -114,5 +114,5 @@ def test_a_program_that_is_not_installed() -> None:
         "echo 2 > /proc/sys/net/ipv4/conf/bond0.100/rp_filter",
     )
     assert fix.text == "Mend it."
-    assert "iproute2" in told("ip link set lo up", of_container(missing=("ip",))).text
-    assert told("sysctl net.ipv4.tcp_sack", of_container(missing=("ip",))).text == "Mend it."
+    assert "iproute2" in feasible_fix("ip link set lo up", of_container(missing=("ip",))).text
+    assert feasible_fix("sysctl net.ipv4.tcp_sack", of_container(missing=("ip",))).text == "Mend it."

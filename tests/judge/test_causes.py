@@ -33,7 +33,7 @@ def check(
 ) -> Check:
     """A check that finds just these."""
 
-    def told(cluster: Cluster) -> Iterable[Finding]:
+    def given(cluster: Cluster) -> Iterable[Finding]:
         return findings
 
     return Check(
@@ -41,7 +41,7 @@ def check(
         check_id,
         "page",
         severity,
-        told,
+        given,
         Path("x.py"),
         follows,
         anywhere,

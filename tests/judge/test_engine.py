@@ -27,10 +27,10 @@ def check(
 ) -> Check:
     """A check that finds just these."""
 
-    def told(cluster: Cluster) -> Iterable[Finding]:
+    def given(cluster: Cluster) -> Iterable[Finding]:
         return findings
 
-    return Check(check_id, f"Title of {check_id}", "page", severity, told, Path("x.py"), follows, anywhere)
+    return Check(check_id, f"Title of {check_id}", "page", severity, given, Path("x.py"), follows, anywhere)
 
 
 def missing(*findings: Finding, anywhere: tuple[str, ...] = ()) -> Check:

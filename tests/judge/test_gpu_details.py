@@ -17,7 +17,7 @@ from tests.facts_builder import healthy, judged
 NO_LIBRARY = "libnvidia-ml.so.1: cannot open shared object file"
 
 
-def told(facts: NodeFacts) -> dict[str, Any]:
+def details_of(facts: NodeFacts) -> dict[str, Any]:
     values = gpu_details(facts)
     assert values is not None
     return values
@@ -33,28 +33,28 @@ def told(facts: NodeFacts) -> dict[str, Any]:
 )
 def test_who_was_asked_is_said(driver: dict[str, Any], asked: str, why: str | None) -> None:
     (facts,) = one(driver=driver)
-    values = told(facts)
+    values = details_of(facts)
     assert (values["asked"], values.get("not_asked"), values["models"]) == (asked, why, [NAME])
 
 
 def test_of_amd() -> None:
     facts, _ = several_of_amd({}, {"source": "rocm-smi"})
-    assert (told(facts)["asked"], told(facts)["driver"]) == ("amd-smi", "6.12")
-    assert told(several_of_amd({}, {"source": ""})[1])["asked"] == "torch alone"
+    assert (details_of(facts)["asked"], details_of(facts)["driver"]) == ("amd-smi", "6.12")
+    assert details_of(several_of_amd({}, {"source": ""})[1])["asked"] == "torch alone"
 
 
 def test_the_device_of_each_rank() -> None:
     (facts,) = one()
-    assert told(facts)["devices_of_ranks"] == {str(n): f"{n} 0-{n}" for n in range(8)}
+    assert details_of(facts)["devices_of_ranks"] == {str(n): f"{n} 0-{n}" for n in range(8)}
     own = tuple(replace(rank, gpu=replace(rank.gpu, visible=rank.gpu.visible[-1:])) for rank in facts.ranks if rank.gpu)
-    assert set(told(replace(facts, ranks=own))["devices_of_ranks"].values()) == {"7 0-7"}
+    assert set(details_of(replace(facts, ranks=own))["devices_of_ranks"].values()) == {"7 0-7"}
 
 
 def test_which_reach_each_other() -> None:
     (facts,) = one()
-    said = told(replace(facts, peers=PeerCopies(8, 54, ((3, 4), (4, 3)), 20, ((0, 1),))))["copies"]
+    said = details_of(replace(facts, peers=PeerCopies(8, 54, ((3, 4), (4, 3)), 20, ((0, 1),))))["copies"]
     assert said == "54 of 56 pairs reach each other's memory, not 3 to 4, 4 to 3; 20 copies tried, 1 wrong"
-    said = told(replace(facts, peers=PeerCopies(8, 56, (), 2, endless=(0, 3))))["copies"]
+    said = details_of(replace(facts, peers=PeerCopies(8, 56, (), 2, endless=(0, 3))))["copies"]
     assert said.endswith("; 2 copies tried, 0 wrong, 0 to 3 did not end")
 
 

@@ -15,7 +15,7 @@ LAST_WEEK, NOW = "[Mon Nov 16 03:00:00 2026] ", "[Mon Nov 23 06:40:59 2026] "
 ISO = "2026-11-16T03:00:00+0000 gpu07 kernel: "
 
 
-def told(error: str, who: str = "[rank1]: ") -> str:
+def timed_traceback(error: str, who: str = "[rank1]: ") -> str:
     return "".join(f"2026-11-23 06:41:00 {line}\n" for line in raised(who, error).splitlines())
 
 
@@ -32,13 +32,13 @@ def told(error: str, who: str = "[rank1]: ") -> str:
     ids=["a GPU", "a process", "journald", "a GPU now", "a process now", "no date"],
 )
 def test_an_exception_of_today(tmp_path: Path, line: str, root: str) -> None:
-    assert roots(judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=told(SHAPE))) == [root]
+    assert roots(judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=timed_traceback(SHAPE))) == [root]
 
 
 @pytest.mark.parametrize(("line", "verdict"), [(KILLED, "incomplete"), (LOST, "fail")])
 def test_where_the_job_shows_a_symptom_only(tmp_path: Path, line: str, verdict: str) -> None:
     """A process of last week was none of this job; a GPU that was lost may be lost still."""
-    found = judged_folder(tmp_path, gpu07__dmesg=LAST_WEEK + line, rank1__log=told(CLOSED))
+    found = judged_folder(tmp_path, gpu07__dmesg=LAST_WEEK + line, rank1__log=timed_traceback(CLOSED))
     assert found.verdict == verdict
 
 
@@ -79,7 +79,9 @@ def test_a_job_that_ended_well_after_another_process_was_killed(tmp_path: Path) 
 def test_a_log_of_which_only_the_end_is_left(tmp_path: Path) -> None:
     """Ranks wait for one that was killed, and tell so half an hour later."""
     line = "[Mon Nov 23 06:11:02 2026] " + KILLED
-    found = judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=told(CLOSED))
+    found = judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=timed_traceback(CLOSED))
     assert roots(found) == ["process/killed-by-oom"]
-    found = judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=told(SHAPE))  # which no killed process makes
+    found = judged_folder(
+        tmp_path, gpu07__dmesg=line, rank1__log=timed_traceback(SHAPE)
+    )  # which no killed process makes
     assert roots(found) == ["process/exception"]

@@ -32,7 +32,7 @@ dist.barrier()
 """
 
 
-def told(site: Site, command: str, *arguments: str) -> tuple[int, Any]:
+def status_and_report(site: Site, command: str, *arguments: str) -> tuple[int, Any]:
     """The status of a command on all hosts, and its report."""
     done = site.run([*DISTDOCTOR, command, "--json", *ALL3, *arguments])
     return done.returncode, report_in(done.stdout)
@@ -58,7 +58,7 @@ def logs(with_sshd: Site) -> Iterator[Site]:
 
 def test_logs_of_all_hosts_are_one_verdict(logs: Site) -> None:
     """What the hosts share is read once, each other file is told of with its host."""
-    status, report = told(logs, "diagnose", f"{LOGS}/*.err", f"{SHARED}/all.out")
+    status, report = status_and_report(logs, "diagnose", f"{LOGS}/*.err", f"{SHARED}/all.out")
     (finding,) = report["findings"]
     assert (status, finding["check"], finding["ranks"]) == (1, "process/exception", [1])
     assert finding["evidence"][0] == f"host1:{LOGS}/1.err:4: rank 1: ValueError: bad shape"
@@ -71,14 +71,14 @@ def test_logs_of_all_hosts_are_one_verdict(logs: Site) -> None:
 def test_logs_that_could_not_be_had_are_named_and_make_no_pass(logs: Site) -> None:
     writes(logs.nodes[0], "0.err", "step 1 loss 2.0\nTraining finished.\n")
     logs.sshd.stop(logs.nodes[2])
-    status, report = told(logs, "diagnose", f"{LOGS}/0.err")
+    status, report = status_and_report(logs, "diagnose", f"{LOGS}/0.err")
     assert (status, report["verdict"]) == (3, "incomplete")
     assert [(f["check"], f["nodes"]) for f in report["findings"]] == [("launch/host-unreachable", ["host2"])]
     assert f"host1: {LOGS}/0.err: there is no such file" in report["notes"]
 
 
 def test_where_no_job_runs_there_is_nothing_to_look_at(with_sshd: Site) -> None:
-    status, report = told(with_sshd, "hang")
+    status, report = status_and_report(with_sshd, "hang")
     assert status == 2 and "there is no job to look at: host" in report["notes"][0]
 
 
@@ -92,7 +92,7 @@ def test_a_job_that_hangs_is_looked_at_on_all_of_its_hosts(with_sshd: Site) -> N
     end = time.monotonic() + 90
     try:
         while time.monotonic() < end:
-            status, report = told(site, "hang")
+            status, report = status_and_report(site, "hang")
             if status == 1 and len(report["nodes"]) == 3 and report["findings"][0]["nodes"] == ["host2"]:
                 break
             time.sleep(1)
@@ -103,7 +103,7 @@ def test_a_job_that_hangs_is_looked_at_on_all_of_its_hosts(with_sshd: Site) -> N
             [2],
         )
         site.sshd.stop(site.nodes[1])
-        status, report = told(site, "hang")
+        status, report = status_and_report(site, "hang")
     finally:
         for host in site.nodes:
             for pid, line in host.processes().items():

@@ -58,14 +58,14 @@ def logs(with_sshd: Site) -> Iterator[Site]:
         host.inside(f"rm -r {LOGS}")
 
 
-def told(site: Site, command: str, *arguments: str) -> tuple[int, Any]:
+def status_and_report(site: Site, command: str, *arguments: str) -> tuple[int, Any]:
     """The status of a command, and its report."""
     done = site.run([*DISTDOCTOR, command, "--json", *arguments])
     return done.returncode, json.loads(done.stdout)
 
 
 def says_of_the_logs(site: Site, *way: str) -> None:
-    status, report = told(site, "diagnose", *way, f"{LOGS}/*.err")
+    status, report = status_and_report(site, "diagnose", *way, f"{LOGS}/*.err")
     (finding,) = report["findings"]
     assert (status, finding["check"], finding["ranks"]) == (1, "process/exception", [1])
     assert finding["evidence"][0] == f"host1:{LOGS}/1.err:4: rank 1: ValueError: bad shape"
@@ -80,12 +80,12 @@ def test_logs_come_any_way(logs: Site, ways: dict[str, list[str]], way: str) -> 
 @pytest.mark.scoreboard
 @pytest.mark.parametrize("way", ["pods", "hostfile"])
 def test_a_check_goes_any_way(with_sshd: Site, ways: dict[str, list[str]], way: str) -> None:
-    status, report = told(with_sshd, "check", *ways[way], "--until", "network")
+    status, report = status_and_report(with_sshd, "check", *ways[way], "--until", "network")
     assert (status, report["verdict"]) == (0, "pass"), [f["summary"] for f in report["findings"]]
     assert [(node["name"], node["arrived"]) for node in report["nodes"]] == [(name, True) for name in with_sshd.names]
     assert report["plan"]["sources"]["nnodes"] == f"--{way}"
     assert report["plan"]["master_addr"] == (with_sshd.nodes[0].address if way == "pods" else "host0")
-    status, report = told(with_sshd, "hang", *ways[way])
+    status, report = status_and_report(with_sshd, "hang", *ways[way])
     assert status == 2 and "there is no job to look at: host0, host1, host2: " in report["notes"][0], report["notes"]
 
 
@@ -100,7 +100,7 @@ def test_into_a_job_of_slurm_that_hangs_and_to_what_it_wrote(with_slurm: Site, l
     way, end = ["--slurm-job", job], time.monotonic() + 90
     try:
         while time.monotonic() < end:
-            status, report = told(with_slurm, "hang", *way)
+            status, report = status_and_report(with_slurm, "hang", *way)
             if status == 1 and len(report["nodes"]) == 3 and report["findings"][0]["nodes"] == ["host2"]:
                 break
             time.sleep(1)
@@ -111,7 +111,7 @@ def test_into_a_job_of_slurm_that_hangs_and_to_what_it_wrote(with_slurm: Site, l
         with_slurm.run(["scancel", job])
     while time.monotonic() < end and "COMPLETING" in with_slurm.run(["squeue", "-h", "-j", job, "-o", "%T"]).stdout:
         time.sleep(0.5)
-    status, report = told(with_slurm, "diagnose", *way, f"{LOGS}/*.err")
+    status, report = status_and_report(with_slurm, "diagnose", *way, f"{LOGS}/*.err")
     assert status == 2
     (note,) = report["notes"]
     assert (

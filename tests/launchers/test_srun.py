@@ -18,7 +18,7 @@ def check(*flags: str) -> list[str]:
     return python_module("distdoctor", *CHECK, *flags)
 
 
-def told(site: Site, *srun: str, flags: tuple[str, ...] = (), status: int = 0) -> dict[str, Any]:
+def report_of(site: Site, *srun: str, flags: tuple[str, ...] = (), status: int = 0) -> dict[str, Any]:
     """The one document that srun's output is."""
     done = site.run(["srun", *srun, *check(*flags)])
     assert done.returncode == status, done.stderr
@@ -31,7 +31,7 @@ def shape(report: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def test_uneven_tasks(with_slurm: Site) -> None:
-    report = told(with_slurm, "-N2", "-n3")
+    report = report_of(with_slurm, "-N2", "-n3")
     assert (report["verdict"], shape(report)) == ("pass", {"host0": [0, 1], "host1": [2]})
     assert (report["plan"]["launcher"], report["plan"]["ranks_per_node"]) == ("SLURM", [2, 1])
 
@@ -70,7 +70,7 @@ def test_other_shapes(
         done = with_slurm.run(command)
         report = json.loads(done.stdout)
     else:
-        report = told(with_slurm, *srun, flags=flags)
+        report = report_of(with_slurm, *srun, flags=flags)
     assert report["verdict"] == "pass"
     assert ranks is None or {name: sorted(held) for name, held in shape(report).items()} == ranks
     assert sum(map(len, shape(report).values())) == report["plan"]["world_size"]

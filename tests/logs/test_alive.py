@@ -17,7 +17,7 @@ def steps(first: int, last: int, who: str = "") -> str:
     return "".join(f"{who}step {number}/1000 loss 2.{number}\n" for number in range(first, last))
 
 
-def told(path: Path, text: str, name: str = "x.log") -> tuple[str, str]:
+def root_and_evidence(path: Path, text: str, name: str = "x.log") -> tuple[str, str]:
     """The root and what was seen of it, or the verdict."""
     (path / name).write_text(text)
     found = judged_files(path)
@@ -28,20 +28,23 @@ def told(path: Path, text: str, name: str = "x.log") -> tuple[str, str]:
 @pytest.mark.parametrize("name", ["x.log", "rank0.log"])
 def test_another_exception_ended_it(tmp_path: Path, first: str, name: str) -> None:
     text = raised("", first) + "going on without\n" + steps(0, 90) + raised("", KEY)
-    assert told(tmp_path, text, name)[0] == "process/exception" and "mask" in told(tmp_path, text, name)[1]
+    assert (
+        root_and_evidence(tmp_path, text, name)[0] == "process/exception"
+        and "mask" in root_and_evidence(tmp_path, text, name)[1]
+    )
 
 
 def test_of_all_ranks_one_prints_steps(tmp_path: Path) -> None:
     odd = "".join(raised(f"[rank{rank}]: ", APEX) for rank in range(4))
     text = odd + steps(0, 90, "[rank0]: ") + raised("[rank2]: ", KEY) + raised("[rank0]: ", CLOSED)
-    assert "mask" in told(tmp_path, text)[1]
+    assert "mask" in root_and_evidence(tmp_path, text)[1]
 
 
 def test_what_follows_is_a_symptom_only(tmp_path: Path) -> None:
     """Of a rank's own log that shows that it went on; not of one of all ranks, in which the steps of another may have
     been kept back until it ended."""
     text = raised("", "FileNotFoundError: /data/val.json") + steps(50, 90) + raised("", CLOSED)
-    assert told(tmp_path, text, "rank0.log")[0] == "incomplete"
+    assert root_and_evidence(tmp_path, text, "rank0.log")[0] == "incomplete"
     assert "val.json" in judged(tmp_path, text).findings[0].evidence[0]
     text = raised("[rank3]: ", KEY) + steps(0, 40) + raised("[rank0]: ", CLOSED)
     assert "mask" in judged(tmp_path, text).findings[0].evidence[0]
@@ -51,17 +54,17 @@ def test_what_a_module_kept_back_until_it_ended(tmp_path: Path) -> None:
     head = 'Traceback (most recent call last):\n  File "<frozen runpy>", line 198, in _run_module_as_main\n'
     first = head + f'  File "/app/train.py", line 9, in <module>\n    main()\n{KEY}\n'
     text = first + steps(0, 40) + head + '  File "/app/train.py", line 9, in <module>\n    main()\nOSError: gone\n'
-    assert "mask" in told(tmp_path, text)[1]
+    assert "mask" in root_and_evidence(tmp_path, text)[1]
 
 
 def test_the_same_again_is_not_survived(tmp_path: Path) -> None:
     text = raised("", MEMORY) + "skipping the batch\n" + steps(50, 90) + raised("", MEMORY)
-    assert told(tmp_path, text)[0] == "gpu/out-of-memory"
+    assert root_and_evidence(tmp_path, text)[0] == "gpu/out-of-memory"
 
 
 def test_the_next_part_of_a_log_goes_on(tmp_path: Path) -> None:
     (tmp_path / "x.log.1").write_text(steps(0, 90) + raised("", KEY))
-    assert "bad shape" in told(tmp_path, steps(80, 200) + raised("", "ValueError: bad shape"))[1]
+    assert "bad shape" in root_and_evidence(tmp_path, steps(80, 200) + raised("", "ValueError: bad shape"))[1]
 
 
 def test_an_exception_of_a_group_behind_a_label(tmp_path: Path) -> None:

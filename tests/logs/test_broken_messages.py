@@ -12,20 +12,22 @@ GLOO = "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/glo
 SERVES = "INFO 02-26 11:22:10 [metrics.py:455] Avg prompt throughput: 10.0 tokens/s, Running: 1 reqs\n"
 
 
-def told(address: str) -> str:
+def gloo_timeout(address: str) -> str:
     return f"{GLOO}  timed out connecting: SO_ERROR: Connection refused, remote=[{address}]:14215\n  (size=16)\n"
 
 
 def test_a_name_that_leads_to_the_own_host(tmp_path: Path) -> None:
-    assert roots(tmp_path, told("127.0.1.1")) == [("gloo/loopback-address", ())]
+    assert roots(tmp_path, gloo_timeout("127.0.1.1")) == [("gloo/loopback-address", ())]
 
 
 def test_loopback_may_be_right_on_one_host(tmp_path: Path) -> None:
-    found = judged(tmp_path, told("127.0.0.1"))
+    found = judged(tmp_path, gloo_timeout("127.0.0.1"))
     assert found.verdict == "incomplete" and "gloo/loopback-address" in [one.check for one in found.candidates]
 
 
-@pytest.mark.parametrize("line", [told("10.0.0.2"), told("127.0.1.1")[len(GLOO) :]], ids=["another", "without gloo"])
+@pytest.mark.parametrize(
+    "line", [gloo_timeout("10.0.0.2"), gloo_timeout("127.0.1.1")[len(GLOO) :]], ids=["another", "without gloo"]
+)
 def test_another_address_and_another_program(tmp_path: Path, line: str) -> None:
     found = judged(tmp_path, line)
     told_of = {one.check for one in found.findings} | {one.check for one in found.candidates}

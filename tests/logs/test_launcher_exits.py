@@ -15,7 +15,7 @@ from tests.facts_builder import CHECKS
 SCANNER = Scanner({check.id: check.log for check in CHECKS})
 
 
-def told(text: str) -> list[ProcessExit]:
+def exits_of(text: str) -> list[ProcessExit]:
     """The ends that a line reports."""
     found = [entry for _, _, known in SCANNER.lines(text.encode(), SCANNER.begin()) for entry in known]
     return read(found, text)[1]
@@ -71,7 +71,7 @@ def told(text: str) -> list[ProcessExit]:
     ],
 )
 def test_one_record_whoever_reports_it(text: str, end: ProcessExit) -> None:
-    assert end in told(text)
+    assert end in exits_of(text)
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_one_record_whoever_reports_it(text: str, end: ProcessExit) -> None:
     ],
 )
 def test_no_end(text: str) -> None:
-    assert not told(text)
+    assert not exits_of(text)
 
 
 @pytest.mark.parametrize(
     ("code", "number"), [(-9, 9), (137, 9), (143, 15), (141, None), (1, None), (255, None), (-1073741819, None)]
 )
 def test_the_signal_that_an_exit_code_stands_for(code: int, number: int | None) -> None:
-    assert [end.signal for end in told(f"exited with exit code {code}")] == [number]
+    assert [end.signal for end in exits_of(f"exited with exit code {code}")] == [number]
 
 
 @pytest.mark.parametrize("number", [4, 7, 9, 11])

@@ -32,7 +32,7 @@ JOB = f"""\
 """
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
+def status_and_report(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
     status = run(["diagnose", "--json", *words])
     return status, json.loads(capsys.readouterr().out)
 
@@ -44,11 +44,11 @@ def checks(report: Any) -> list[str]:
 def test_of_one_rank_only_what_it_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "x.log"
     log.write_text(JOB)
-    status, report = told(capsys, str(log), "--rank", "1")
+    status, report = status_and_report(capsys, str(log), "--rank", "1")
     assert status == 1 and "process/peer-died" not in checks(report)
-    status, report = told(capsys, str(log), "--rank", "0")
+    status, report = status_and_report(capsys, str(log), "--rank", "0")
     assert (status, report["verdict"], checks(report)) == (3, "incomplete", [])
-    status, report = told(capsys, str(log), "--rank", "5-7")
+    status, report = status_and_report(capsys, str(log), "--rank", "5-7")
     assert (status, report["verdict"]) == (3, "incomplete")
     assert report["notes"][0] == "what other ranks said, or what names no rank, shows a failure: leave out --rank"
 
@@ -56,8 +56,8 @@ def test_of_one_rank_only_what_it_said(tmp_path: Path, capsys: pytest.CaptureFix
 def test_what_is_ignored_is_set_aside_and_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "x.log"
     log.write_text(JOB)
-    _, before = told(capsys, str(log))
-    status, report = told(capsys, str(log), "--ignore", "network/port-*")
+    _, before = status_and_report(capsys, str(log))
+    status, report = status_and_report(capsys, str(log), "--ignore", "network/port-*")
     assert checks(before)[0] == "network/port-in-use" and before["ignored"] == []
     assert (status, checks(report)[0]) == (1, "gpu/out-of-memory") and "network/port-in-use" not in checks(report)
     (aside,) = report["ignored"]
@@ -68,7 +68,7 @@ def test_what_is_ignored_is_set_aside_and_told_of(tmp_path: Path, capsys: pytest
 def test_of_one_rank_only_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for rank in range(3):
         (tmp_path / f"rank{rank}.log").write_text(f"step {rank} loss 1\nstep 2 loss 1\n")
-    _, report = told(capsys, str(tmp_path), "--rank", "1")
+    _, report = status_and_report(capsys, str(tmp_path), "--rank", "1")
     (note,) = report["notes"]
     assert "rank1.log" in note
 
@@ -78,37 +78,37 @@ def test_of_one_rank_only_its_files(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_since(tmp_path: Path, capsys: pytest.CaptureFixture[str], since: str, packed: bool) -> None:
     log = tmp_path / "x.log"
     log.write_bytes(gzip.compress(JOB.encode()) if packed else JOB.encode())
-    status, report = told(capsys, str(log), "--since", since)
+    status, report = status_and_report(capsys, str(log), "--since", since)
     assert (status, checks(report)[0]) == (1, "gpu/out-of-memory")
     assert "network/port-in-use" not in checks(report)
-    assert told(capsys, str(log), "--since", "2h")[1]["findings"][0]["check"] == "network/port-in-use"
+    assert status_and_report(capsys, str(log), "--since", "2h")[1]["findings"][0]["check"] == "network/port-in-use"
 
 
 def test_since_takes_lines_without_a_time_by_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "x.log"
     early = "2026-01-01 10:00:00,000 begin\nRuntimeError: Address already in use\n"
     log.write_text(f"{early}2026-01-01 12:00:00,000 later\n{OUT}\n")
-    assert checks(told(capsys, str(log), "--since", "2026-01-01 11:00")[1]) == ["gpu/out-of-memory"]
+    assert checks(status_and_report(capsys, str(log), "--since", "2026-01-01 11:00")[1]) == ["gpu/out-of-memory"]
     log.write_text(f"{OUT}\n")  # no time at all
-    assert checks(told(capsys, str(log), "--since", "2026-01-01 11:00")[1]) == ["gpu/out-of-memory"]
+    assert checks(status_and_report(capsys, str(log), "--since", "2026-01-01 11:00")[1]) == ["gpu/out-of-memory"]
     log.write_text("E0101 10:00:00.000000 1 x.py:1] RuntimeError: Address already in use\nstep 1\n")
-    assert checks(told(capsys, str(log), "--since", "2026-01-01 11:00")[1]) == []
+    assert checks(status_and_report(capsys, str(log), "--since", "2026-01-01 11:00")[1]) == []
 
 
 def test_all_lines_that_are_known_with_noise_for_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "x.log"
     log.write_text(JOB)
-    _, report = told(capsys, str(log), "-v")
+    _, report = status_and_report(capsys, str(log), "-v")
     details = report["details"]
     shown = {(one["line"], one["shows"]) for one in details["lines"]}
     assert shown == {(1, "noise"), (2, "root cause"), (3, "cause"), (4, "symptom")}
     assert details["lines"][0]["why"]
-    assert "lines" not in told(capsys, str(log))[1]["details"]
+    assert "lines" not in status_and_report(capsys, str(log))[1]["details"]
     run(["diagnose", "-v", str(log)])
     text = capsys.readouterr().out
     assert f"{log}:1: noise, " in text and "    why: " in text
     log.write_text(f"{JOB}{''.join(f'step {number} loss 1' + chr(10) for number in range(9))}")
-    _, report = told(capsys, str(log), "-v")
+    _, report = status_and_report(capsys, str(log), "-v")
     details = report["details"]
     assert {one["shows"] for one in details["lines"]} == {"noise"}
     assert details["lines"][-1]["why"] == "the job went on after it"
@@ -145,9 +145,9 @@ def test_facts_and_a_log_of_one_job_are_one_judgement(tmp_path: Path, capsys: py
     saved.mkdir()
     for one in read([facts]):
         write(saved, one, leads_node=True)
-    alone = told(capsys, str(facts))[1]
+    alone = status_and_report(capsys, str(facts))[1]
     for given in (facts, saved):
-        status, report = told(capsys, str(given), str(log))
+        status, report = status_and_report(capsys, str(given), str(log))
         assert status == 1 and report["verdict"] == "fail" and report["candidates"] == []
         assert checks(report)[0] == checks(alone)[0]
         assert report["findings"][0]["nodes"] == alone["findings"][0]["nodes"]  # of facts; a log names none
@@ -172,7 +172,7 @@ def test_no_failure_is_a_pass_only_at_the_end_of_the_job(
 ) -> None:
     for number, text in enumerate(texts):
         (tmp_path / f"{number}.log").write_text(text)
-    status, report = told(capsys, str(tmp_path))
+    status, report = status_and_report(capsys, str(tmp_path))
     assert (status, report["verdict"], report["findings"]) == (0, verdict, [])
     assert said in "".join(report["notes"])
 
@@ -189,7 +189,7 @@ def test_a_line_that_shows_a_thing_in_two_ways_is_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: int, said: str
 ) -> None:
     (tmp_path / "x.log").write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n" * lines)
-    _, report = told(capsys, str(tmp_path / "x.log"))
+    _, report = status_and_report(capsys, str(tmp_path / "x.log"))
     assert report["findings"][0]["evidence"][0].endswith(said)
 
 
@@ -214,7 +214,7 @@ def test_what_the_names_of_all_files_tell(tmp_path: Path, capsys: pytest.Capture
     for node, rank in (("nodeA", 0), ("nodeA", 1), ("nodeB", 2), ("nodeB", 3)):
         text = OUT if rank == 3 else CLOSED
         (tmp_path / f"train-88123-{node}-{rank}.err").write_text(f"{text}\n")
-    _, report = told(capsys, str(tmp_path))
+    _, report = status_and_report(capsys, str(tmp_path))
     assert (report["findings"][0]["nodes"], report["findings"][0]["ranks"]) == (["nodeB"], [3])
 
 
@@ -223,6 +223,6 @@ def test_since_in_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         one = tarfile.TarInfo("job/x.log")
         one.size = len(JOB.encode())
         tar.addfile(one, io.BytesIO(JOB.encode()))
-    _, report = told(capsys, str(tmp_path / "logs.tar.gz"), "--since", "30m")
+    _, report = status_and_report(capsys, str(tmp_path / "logs.tar.gz"), "--since", "30m")
     assert checks(report)[0] == "gpu/out-of-memory" and "network/port-in-use" not in checks(report)
     assert "logs.tar.gz/job/x.log" in report["findings"][0]["evidence"][0]

@@ -25,17 +25,17 @@ def raises(rank: int, world: int) -> tuple[Any, Any]:
     raise RuntimeError("NCCL Error 2: unhandled system error")
 
 
-def told(monkeypatch: pytest.MonkeyPatch, **collectives: Collective) -> dict[str, Any]:
+def comparison_of(monkeypatch: pytest.MonkeyPatch, **collectives: Collective) -> dict[str, Any]:
     monkeypatch.setattr(groups, "COLLECTIVES", collectives)
     return groups.compare_nccl_collectives(0, 2)
 
 
 def test_nothing_is_told_where_all_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told(monkeypatch, all_reduce=right, all_to_all=right) == {}
+    assert comparison_of(monkeypatch, all_reduce=right, all_to_all=right) == {}
 
 
 def test_which_one_raised_and_which_had_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = told(monkeypatch, all_reduce=right, all_gather=wrong, all_to_all=raises)
+    found = comparison_of(monkeypatch, all_reduce=right, all_gather=wrong, all_to_all=raises)
     assert found == {
         "ok": False,
         "error": "RuntimeError: all_to_all: NCCL Error 2: unhandled system error",
@@ -46,7 +46,7 @@ def test_which_one_raised_and_which_had_passed(monkeypatch: pytest.MonkeyPatch) 
 
 def test_where_the_first_raises_it_is_the_group_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match="NCCL Error 2"):
-        told(monkeypatch, all_reduce=raises, all_to_all=right)
+        comparison_of(monkeypatch, all_reduce=raises, all_to_all=right)
 
 
 def refused(rank: int, world: int) -> tuple[Any, Any]:
@@ -55,8 +55,11 @@ def refused(rank: int, world: int) -> tuple[Any, Any]:
 
 def test_one_that_nccl_is_at_although_torch_refused_it_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = {"all_to_all": "NCCL Error 7: NCCL operation in progress"}
-    assert told(monkeypatch, all_reduce=right, all_to_all=refused) == {"begun": begun, "passed": ["all_reduce"]}
-    found = told(monkeypatch, all_reduce=right, all_gather=wrong, all_to_all=refused)
+    assert comparison_of(monkeypatch, all_reduce=right, all_to_all=refused) == {
+        "begun": begun,
+        "passed": ["all_reduce"],
+    }
+    found = comparison_of(monkeypatch, all_reduce=right, all_gather=wrong, all_to_all=refused)
     assert found["ok"] is False and found["wrong"] == ["all_gather"] and found["begun"] == begun
     assert found["passed"] == ["all_reduce"]
 
@@ -73,10 +76,10 @@ def test_nobody_ends_while_nccl_is_at_one_that_torch_refused(monkeypatch: pytest
         called.append("all_to_all")
         return refused(rank, world)
 
-    assert told(monkeypatch, all_reduce=reduces, all_to_all=to_all)["begun"]
+    assert comparison_of(monkeypatch, all_reduce=reduces, all_to_all=to_all)["begun"]
     assert called == ["all_reduce", "all_to_all", "all_reduce"]
 
 
 def test_a_first_one_that_torch_refused_is_the_groups_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match="NCCL Error 7"):
-        told(monkeypatch, all_reduce=refused, all_to_all=right)
+        comparison_of(monkeypatch, all_reduce=refused, all_to_all=right)

@@ -143,7 +143,7 @@ def mutate(whole: Any, chance: random.Random) -> str:
     return "; ".join(done)
 
 
-def told(path: Path) -> list[str]:
+def problems_of(path: Path) -> list[str]:
     """Return what is wrong with how the facts in ``path`` are judged and told; nothing where they are refused."""
     try:
         facts = read([path])
@@ -169,7 +169,7 @@ def fuzz(folder: Path, turns: int, seed: int) -> list[str]:
         path.write_text(json.dumps(whole))
         try:
             with at_most(SLOW):
-                bad = told(path)
+                bad = problems_of(path)
         except Late:
             bad = ["it takes too long"]
         except Exception as err:

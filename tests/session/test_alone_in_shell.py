@@ -32,7 +32,7 @@ class Process:
     """Its children beside the one that leads here."""
 
 
-def told(shell_line: str) -> str:
+def output_of(shell_line: str) -> str:
     return run("bash", "-c", shell_line).stdout
 
 
@@ -42,8 +42,8 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_who_else_a_shell_has_started() -> None:
     one = f"{sys.executable} -c '{LINE}'"
-    assert told(f"{one}; true") == "True\n"
-    assert told(f"sleep 30 & {one}; kill $!") == "False\n"
+    assert output_of(f"{one}; true") == "True\n"
+    assert output_of(f"sleep 30 & {one}; kill $!") == "False\n"
     beside = "import subprocess, sys; r = subprocess.Popen(['sleep', '30'])"
     python = f"{beside}; subprocess.run([sys.executable, '-c', {LINE!r}]); r.kill()"
     assert run(sys.executable, "-c", python).stdout == "False\n"

@@ -59,7 +59,7 @@ def real(chance: random.Random) -> Any:
 OWN = diagnose(healthy(2), CHECKS)
 
 
-def told(report: Report) -> None:
+def render_all(report: Report) -> None:
     """All that a joiner does with it."""
     for one in (report, with_unconfirmed(OWN, report, CHECKS, proven=True)):
         exit_status(one, "warn")
@@ -131,7 +131,7 @@ def fuzz(turns: int, seed: int) -> list[str]:
         done = mutate({"facts": changed}, chance)
         try:
             with at_most(SLOW):
-                told(taken(changed))
+                render_all(taken(changed))
         except Untrusted:
             continue
         except Late:

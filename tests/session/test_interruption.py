@@ -19,7 +19,9 @@ from distdoctor.session.options import Options
 from tests.facts_builder import CHECKS, healthy, judged, loopback_name, with_network
 
 
-def told(*facts: NodeFacts, number: int = signal.SIGINT, until: str = "collective") -> tuple[list[str], str]:
+def report_and_verdict(
+    *facts: NodeFacts, number: int = signal.SIGINT, until: str = "collective"
+) -> tuple[list[str], str]:
     """The lines of the report, and its verdict, of a run that was interrupted with these facts."""
     maker = ReportMaker(until, Clock(60.0, 60.0))
     maker.signal = number
@@ -54,7 +56,7 @@ def ended_before(facts: NodeFacts, stage: str) -> NodeFacts:
     ],
 )
 def test_who_had_not_joined_is_named_in_the_first_line_and_nothing_failed(number: int, line: str) -> None:
-    lines, verdict = told(waiting(2), number=number)
+    lines, verdict = report_and_verdict(waiting(2), number=number)
     assert (lines[0], verdict) == (line, "incomplete")
     assert not any("FAIL" in one or "never came" in one for one in lines)
     assert len(lines) <= 5
@@ -62,26 +64,26 @@ def test_who_had_not_joined_is_named_in_the_first_line_and_nothing_failed(number
 
 
 def test_several_nodes_are_folded() -> None:
-    assert told(waiting(4))[0][0] == "Interrupted after 0 s; node[1-3] had not joined"
+    assert report_and_verdict(waiting(4))[0][0] == "Interrupted after 0 s; node[1-3] had not joined"
 
 
 def test_where_all_had_joined_the_stage_is_named() -> None:
     facts = [ended_before(one, "mesh") for one in healthy(2)]
-    lines, verdict = told(*facts)
+    lines, verdict = report_and_verdict(*facts)
     assert (lines[0], verdict) == (
         "Interrupted after 0 s; all 2 nodes had joined, stage mesh was running",
         "incomplete",
     )
     assert lines[-2].startswith("Next: check again")
-    single = told(ended_before(healthy(1)[0], "gloo"))[0][0]
+    single = report_and_verdict(ended_before(healthy(1)[0], "gloo"))[0][0]
     assert single == "Interrupted after 0 s; stage gloo init was running"
     importing = replace(one := healthy(1)[0], identity=replace(one.identity, torch_importing=True))
-    assert told(importing)[0][0] == "Interrupted after 0 s; torch still being imported"
+    assert report_and_verdict(importing)[0][0] == "Interrupted after 0 s; torch still being imported"
 
 
 def test_what_is_certain_still_follows() -> None:
     first = loopback_name(waiting(2))
-    lines, verdict = told(first)
+    lines, verdict = report_and_verdict(first)
     assert lines[0] == "Interrupted after 0 s; node1 had not joined"
     certain = [f for f in judged(first).findings if f.severity == "fail"]
     assert bool(certain) == (verdict == "fail") == any("FAIL" in line for line in lines)
