@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from distdoctor.logs.attribution import readable, split, within
 from distdoctor.logs.dialects import OVER
@@ -144,64 +144,99 @@ class Ending:
     done: bool = False
 
 
+@dataclass
+class _TailReader:
+    """Facts about the end of a log, from its lines, the last one first."""
+
+    last: str = ""
+    steps: list[int] = field(default_factory=list)
+    """Lines with steps, the last first."""
+    drawn: tuple[str, ...] = ()
+    """Counters of the step below: a bar that is drawn again unchanged is no other step."""
+    done: int | None = None
+    part: int | None = None
+    over: int | None = None
+    """First line below the last step that reports the end of the job."""
+    known: int | None = None
+    starting: int | None = None
+    record: int | None = None
+    error: tuple[int, str] | None = None
+    """First line below the last step in which a logger reports a failure."""
+
+    def is_known(self, kind: str) -> bool:
+        """Return whether no line further up can change the facts of this kind."""
+        if kind == "progress":
+            return len(self.steps) > 1
+        if kind == "starting":
+            return self.starting is not None
+        if kind == "record":
+            return self.record is not None
+        return bool(self.steps) and (kind == "error" or self.done is not None)
+
+    def take(self, number: int, text: str, kinds: Collection[str], close: bool) -> None:
+        """Take a line that may be of these kinds. ``close``: it is one of the last :data:`CLOSE`."""
+        self.last = self.last or text
+        if "progress" in kinds and is_step(text) and not (_SUMMARY.match(text) or _ERROR.match(text)):
+            state = counters(text)
+            if state != self.drawn or not state:
+                self.steps.append(number)
+            self.drawn = state
+        if "end" in kinds and (_OVER.search(text) or (close and _DONE.search(text))) and not _BADLY.search(text):
+            self._take_end(number, text)
+        if close and self.part is None and _PART.search(text):
+            self.part = number
+        if "starting" in kinds and _STARTING.search(text):
+            self.starting = number
+        if "record" in kinds and RECORD.match(text):
+            self.record = number
+        if "error" in kinds and not self.steps and _ERROR.match(text):
+            self.error = number, text
+
+    def _take_end(self, number: int, text: str) -> None:
+        if self.done is None:
+            self.done = number
+        if not self.steps:
+            self.over = number
+        if self.known is None and _KNOWN.search(text):
+            self.known = number
+
+    def ending(self) -> Ending:
+        """Return the end of the log; what a logger reports as a failure outweighs a later report of the job's end."""
+        failed = ""
+        if self.error is not None and self.known is None and self.error[0] < (self.over or 0):
+            failed = self.error[1]
+        finished = max((number for number in (self.done, self.part) if number is not None), default=None)
+        working = max((number for number in (*self.steps[:1], self.starting) if number is not None), default=0)
+        return Ending(
+            (failed or self.last)[:300],
+            progress=self.steps[1] if len(self.steps) > 1 else None,
+            finished=finished,
+            record=self.record,
+            over=self.over,
+            known=self.known,
+            starting=self.starting is not None and finished is None and self.starting > max(self.steps, default=-1),
+            done=self.done is not None and self.done >= working and not failed,
+        )
+
+
 def judge_ending(tail: bytes) -> Ending:
     """Return how a log ends whose last bytes are ``tail``, reading backwards until everything is known."""
-    last, steps, drawn, seen = "", list[int](), tuple[str, ...](), 0
-    part = ahead = record = first = None
-    errors: list[tuple[int, str]] = []
-    tested = _TESTED.search(tail)
-    done = known = tail.count(b"\n", 0, tested.start()) if tested else None
-    low = tail.lower()
-    open_ones = {kind: [word for word in words if word in low] for kind, words in _WORDS.items()}
+    reader, seen, low = _TailReader(), 0, tail.lower()
+    if tested := _TESTED.search(tail):
+        reader.done = reader.known = tail.count(b"\n", 0, tested.start())
+    sought = {kind: [word for word in words if word in low] for kind, words in _WORDS.items()}
     for number, piece in _pieces(tail):
         close = seen < CLOSE
-        hints = open_ones if close else _hints(piece, open_ones)
-        text = split(readable(piece))[1].strip() if hints or close else ""
+        kinds = sought if close else _hints(piece, sought)
+        text = split(readable(piece))[1].strip() if kinds or close else ""
         if len(text or piece.strip()) <= 2:
             continue
         seen += 1
-        if seen > LAST or not (open_ones or close):
+        if seen > LAST or not (sought or close):
             break
-        last = last or text
-        if "progress" in hints and is_step(text) and not (_SUMMARY.match(text) or _ERROR.match(text)):
-            if (state := counters(text)) != drawn or not state:
-                steps.append(number)
-            drawn = state
-        if "end" in hints and (_OVER.search(text) or (close and _DONE.search(text))) and not _BADLY.search(text):
-            done = number if done is None else done
-            first = first if steps else number
-            known = number if known is None and _KNOWN.search(text) else known
-        if part is None and close and _PART.search(text):
-            part = number
-        if "starting" in hints and _STARTING.search(text):
-            ahead = number
-        if "error" in hints and not steps and _ERROR.match(text):
-            errors.append((number, text))
-        if "record" in hints and RECORD.match(text):
-            record = number
-        for kind, found in (
-            ("progress", len(steps) > 1),
-            ("end", bool(steps) and done),
-            ("starting", ahead),
-            ("record", record),
-            ("error", bool(steps)),
-        ):
-            if found not in (None, False):
-                open_ones.pop(kind, None)
-    finished = max((one for one in (done, part) if one is not None), default=None)
-    starting = ahead is not None and finished is None and (not steps or ahead > steps[0])
-    over = done is not None and all(one is None or one <= done for one in (steps[0] if steps else None, ahead))
-    failed = next((text for number, text in reversed(errors) if known is None and number < (first or 0)), "")
-    return Ending(
-        (failed or last)[:300],
-        steps[1] if len(steps) > 1 else None,
-        finished,
-        record,
-        first,
-        known,
-        starting,
-        over and not failed,
-    )
+        reader.take(number, text, kinds, close)
+        sought = {kind: words for kind, words in sought.items() if not reader.is_known(kind)}
+    return reader.ending()
 
 
 def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:
