@@ -208,52 +208,61 @@ class LogFile:
         return endings.speaker(match.who) not in map(endings.speaker, own)
 
     def _line(self, line: Match, known: Sequence[KnownLine], context: bytes, at: int) -> None:
+        """Read one line: keep its matches, or the exception that it reports and no wording knows."""
         text = line.text
         known, ended = scanner.read(known, text)
         quoted = tracebacks.is_source(text) or quotations.is_program(text)
-        if self._place is not None:
-            self._place(line.who, text)
-        if any(map(_in_turn, ended)):
-            self._shown = None
-        if not quoted:
-            self._tries.hear(line.who, text, ended)
-            self._hear_run(line.line, text)
-            if self._hear is not None:
-                self._hear(line.who, text, ended)
+        self._pass_on(line, ended, quoted=quoted)
         known = _believed(known, text, quoted=quoted)
-        told_so = None if quoted else tracebacks.exception(text)
-        uncaught = told_so is not None and endings.is_uncaught(context, at)
-        mark = {"uncaught": "yes"} if uncaught else {}
-        if told_so is not None and endings.is_of_thread(context, at):
-            mark = {"thread": "yes"}
+        raised = None if quoted else tracebacks.exception(text)
+        mark = {} if raised is None else _ending_of(context, at)
         ignored = any(one.line.head or one.line.alone for one in known) and tracebacks.is_ignored(context, at)
-        if told_so is not None and known and self._looked < ABOUT:
+        if raised is not None and known and self._looked < ABOUT:
             self._looked += 1
             stack = tracebacks.before(context, at)
             line = replace(line, chained=stack.chained, who=attribution.within(line.who, stack.writer))
             ignored = stack.ignored
-            shown = (("caught", stack.caught), ("whole", stack.whole))
-            mark |= {name: "yes" for name, true in shown if true}
+            mark |= {name: "yes" for name, shown in (("caught", stack.caught), ("whole", stack.whole)) if shown}
             mark |= rank_comparison.call_of(stack.frame, tracebacks.frames(context, at))
         found = [match for one in known if (match := _match(line, one, mark, ignored, context, at)) is not None]
         for match in found:
             self._keep(match, context, at)
-        if self._exceptions and tracebacks.HEAD in text and (end := tracebacks.odd_end(context, at)) is not None:
+        if self._exceptions:
+            self._read_odd_end(line, context, at)
+            if raised is not None and not found:
+                self._read_unknown(line, raised, mark, context, at)
+
+    def _pass_on(self, line: Match, ended: Sequence[ProcessExit], *, quoted: bool) -> None:
+        """Pass a line on to those who read all lines; quoted text names places only."""
+        if self._place is not None:
+            self._place(line.who, line.text)
+        if any(map(_in_turn, ended)):
+            self._shown = None
+        if not quoted:
+            self._tries.hear(line.who, line.text, ended)
+            self._hear_run(line.line, line.text)
+            if self._hear is not None:
+                self._hear(line.who, line.text, ended)
+
+    def _read_odd_end(self, line: Match, context: bytes, at: int) -> None:
+        """Take the exception below the head of a traceback whose own line is not in the form of exceptions."""
+        if tracebacks.HEAD in line.text and (end := tracebacks.odd_end(context, at)) is not None:
             start, own, *raised = end
             if not self._known(own):
                 number = line.line + context.count(b"\n", at, start)
                 self._raised(replace(line, line=number, text=own), (raised[0], raised[1]), context, start)
-        if told_so is None:
-            return
-        if found or not self._exceptions:
-            return
-        if not told_so[1] and text.endswith(":") and (more := tracebacks.following_text(context, at)):
-            whole = f"{text} {more}"
+
+    def _read_unknown(
+        self, line: Match, raised: tuple[str, str], mark: dict[str, str], context: bytes, at: int
+    ) -> None:
+        """Take an exception whose line no wording knows; its message may begin in the next line."""
+        name, message = raised
+        if not message and line.text.endswith(":") and (message := tracebacks.following_text(context, at)):
+            whole = f"{line.text} {message}"
             if wordings := self._known(whole):
                 self._line(replace(line, text=whole), wordings, context, at)
                 return
-            told_so = told_so[0], more
-        self._raised(replace(line, values=mark), told_so, context, at)
+        self._raised(replace(line, values=mark), (name, message), context, at)
 
     def _known(self, text: str) -> list[KnownLine]:
         """Return the wordings that match this line."""
@@ -278,6 +287,13 @@ class LogFile:
         who, _ = mentioned.about(attribution.within(line.who, stack.writer), line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
         self._keep(replace(line, frame=stack.frame, chained=stack.chained), context, at)
+
+
+def _ending_of(context: bytes, at: int) -> dict[str, str]:
+    """Return the mark of an exception that ended its thread, or its program."""
+    if endings.is_of_thread(context, at):
+        return {"thread": "yes"}
+    return {"uncaught": "yes"} if endings.is_uncaught(context, at) else {}
 
 
 def _in_turn(end: ProcessExit) -> bool:
