@@ -52,27 +52,71 @@ class SortedMatches:
         return (*(() if self.root is None else (self.root,)), *self.others, *self.symptoms)
 
 
+@dataclass(frozen=True)
+class _Kinds:
+    """Lines about failures that were not set aside, by what they are."""
+
+    causes: list[Match]
+    raised: list[Match]
+    """Exceptions that no wording knows."""
+    ends: list[Match]
+    symptoms: list[Match]
+    because: list[Match]
+    """Exceptions and ends that a line above them explains."""
+
+    @classmethod
+    def of(cls, matches: Sequence[Match]) -> _Kinds:
+        """Sort ``matches``, which are in the order of their lines; hints count only beside symptoms."""
+        stopped = asked_to_stop(matches)
+        because = [*stopped, *(match for match in explained(matches) if match not in stopped)]
+        own = [match for match in matches if match not in because]
+        symptoms = [match for match in matches if match.shows == "symptom"]
+        symptoms = [match for match in symptoms if "head" not in match.values or not _ended_by(match, matches)]
+        return cls(
+            causes=[match for match in own if match.shows == "cause" and not match.exception],
+            raised=[match for match in own if match.exception],
+            ends=[match for match in own if match.shows == "end"],
+            symptoms=[*symptoms, *(match for match in matches if symptoms and match.shows == "hint")],
+            because=because,
+        )
+
+
 def read(logs: LogFacts, checks: Mapping[str, Check]) -> SortedMatches:
     """Find the root among the lines of ``logs``, if one of them proves it; ``checks`` say what follows from what."""
     whole = Timeline.of(logs)
     aside = set_aside(whole)
-    early, by_itself = aside["before_the_job"], aside["caught"]
     past = {match.order for found in aside.values() for match in found}
-    begun = [match for match in whole.matches if "booted" in match.values and match.order not in past]
-    past |= {match.order for match in begun}
-    noise = [match for match in whole.matches if match.shows == "noise" or match.order in past]
+    boots = [match for match in whole.matches if "booted" in match.values and match.order not in past]
+    past |= {match.order for match in boots}
     timeline = whole.without(past)
-    left = _without_rests([*timeline.matches, *fatal_boots(begun, timeline)])
-    stopped = asked_to_stop(left)
-    because = [*stopped, *(match for match in explained(left) if match not in stopped)]
-    causes = [match for match in left if match.shows == "cause" and not match.exception and match not in because]
-    raised = [match for match in left if match.exception and match not in because]
-    ends = [match for match in left if match.shows == "end" and match not in because]
-    symptoms = [match for match in left if match.shows == "symptom"]
-    symptoms = [match for match in symptoms if "head" not in match.values or not _ended_by(match, left)]
-    if symptoms:
-        symptoms += [match for match in left if match.shows == "hint"]
-    blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
+    kinds = _Kinds.of(_without_rests([*timeline.matches, *fatal_boots(boots, timeline)]))
+    root, symptoms = _root(kinds, whole, checks), kinds.symptoms
+    others = [match for match in (*kinds.causes, *kinds.raised, *kinds.ends) if match is not root]
+    if root is None:
+        symptoms = [*symptoms, *kinds.ends, *(replace(one, shows="symptom", why=BECAUSE) for one in kinds.because)]
+        early = aside["before_the_job"] if symptoms else []
+        symptoms += [replace(match, shows="symptom", why=BEFORE) for match in early]
+    else:
+        by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
+        table_rows = (*kinds.ends, *symptoms)
+        root = _on_host(_of_row(root, _first_rows(table_rows)), table_rows, by_name)
+    return SortedMatches(
+        root,
+        (*others, *kinds.because),
+        tuple(symptoms),
+        tuple(match for match in whole.matches if match.shows == "noise" or match.order in past),
+        (*aside["caught"], *reports_after_recovery(logs.sources, aside["survived"])),
+    )
+
+
+def _root(kinds: _Kinds, whole: Timeline, checks: Mapping[str, Check]) -> Match | None:
+    """Return the root: a line's cause, an exception, or else the end of a process.
+
+    Of several accounts, each explains more than those behind it, but for one that is clearly earlier; the comparison of
+    ranks counts where nothing else does.
+    """
+    causes, ends, symptoms = kinds.causes, kinds.ends, kinds.symptoms
+    blamed = [match for match in causes if not _failed_itself(match, (*causes, *kinds.raised, *ends))]
     rows = _first_rows((*ends, *symptoms))
     apart = {match.order for match in (*long_before_the_job(whole), *before_the_job(whole, CLOCKS))}
     single = [match for match in blamed if not match.compared]
@@ -80,22 +124,14 @@ def read(logs: LogFacts, checks: Mapping[str, Check]) -> SortedMatches:
     # Any account of a cause beats an end that shows none.
     root = first_by_time(
         _first(own, rows, checks, whole.began),
-        _exception(_fatal(raised, rows, symptoms), rows, whole.began),
+        _exception(_fatal(kinds.raised, rows, symptoms), rows, whole.began),
         end := _end(ends, symptoms),
     )
     if root is end:
         root = _first(single, rows, checks, whole.began) or end
     if root is None or "outside" in root.values:  # a rank that waits for another is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
-    others = (*(match for match in (*causes, *raised, *ends) if match is not root), *because)
-    if root is None:
-        symptoms += [*ends, *(replace(match, shows="symptom", why=BECAUSE) for match in because)]
-        symptoms += [replace(match, shows="symptom", why=BEFORE) for match in early if symptoms]
-    else:
-        by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
-        root = _on_host(_of_row(root, rows), (*ends, *symptoms), by_name)
-    doubtful = reports_after_recovery(logs.sources, aside["survived"])
-    return SortedMatches(root, others, tuple(symptoms), tuple(noise), (*by_itself, *doubtful))
+    return root
 
 
 LATER = 5.0
