@@ -412,33 +412,44 @@ def no_failure_note(
     ``past``: lines that prove nothing; ``caught``: those of them that are not known to be survived.
     """
     read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
-    names = {source.name for source in read_ones}
-    over = {match.order for match in past}
-    sources = {one.source for one in logs.matches if one.shows not in ("noise", "hint") and one.order not in over}
-    jobs = [
-        source for source in read_ones if source.kind != "kernel" or source.name in sources
-    ]  # a kernel's log never ends
-    last = [source for source in jobs or read_ones if source.part_of not in names]  # of a rotated log
+    if not read_ones and not any(source.kind == "facts" for source in logs.sources):
+        return "incomplete", _no_log_note(logs)
     raised = [match for match in caught if "caught" in match.values]
     doubtful = [match for match in caught if match not in raised and "head" not in match.values]
     uncertain = {one.source for one in (*raised, *doubtful)}
-    is_only_beside = only_second_stream(last)
-    open_ones = [one for one in last if not one.done and one.name not in uncertain and not is_only_beside(one)]
-    ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
+    open_ones = [source for source in _unfinished(logs, read_ones, past) if source.name not in uncertain]
     causes = [*((one, CAUGHT) for one in raised[:1]), *((one, DONE) for one in doubtful[:1])]
-    ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in causes), *ended]
-    verdict: Verdict = "warn" if ended else "pass"
+    notes = [
+        *(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in causes),
+        *(f"no failure in {source.name}; {_end_of(source)}" for source in open_ones),
+    ]
     # Where the other stream of its process stops in mid-work, the caught error may have ended it.
     over_with = {process(source.name) for source in read_ones if source.done}
     unknown = any(process(one.source) not in over_with for one in raised)
-    unknown = unknown or any(_ERROR.search(one.last) for one in open_ones)
+    unknown = unknown or any(_ERROR.search(source.last) for source in open_ones)
     # The failure may be in a file that could not be read.
-    nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
-    if nothing and (others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
-        ended = [f"none of these files is a log of the job: {others[0]} is output of another tool"]
-    elif nothing and logs.sources:
-        ended = [f"{logs.sources[0].name} is empty"]
-    return "incomplete" if logs.notes or nothing or unknown else verdict, tuple(ended[:MAX_NAMED])
+    verdict: Verdict = "incomplete" if logs.notes or unknown else "warn" if notes else "pass"
+    return verdict, tuple(notes[:MAX_NAMED])
+
+
+def _no_log_note(logs: LogFacts) -> tuple[str, ...]:
+    """Return a note if none of the files is a log of the job."""
+    if others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]:
+        return (f"none of these files is a log of the job: {others[0]} is output of another tool",)
+    return (f"{logs.sources[0].name} is empty",) if logs.sources else ()
+
+
+def _unfinished(logs: LogFacts, read_ones: Sequence[LogSource], past: Collection[Match]) -> list[LogSource]:
+    """Return the logs that should end with the end of the job, and do not.
+
+    The log of a kernel never ends, and the older parts of a rotated log go on in the next.
+    """
+    names, over = {source.name for source in read_ones}, {match.order for match in past}
+    failed = {one.source for one in logs.matches if one.shows not in ("noise", "hint") and one.order not in over}
+    jobs = [source for source in read_ones if source.kind != "kernel" or source.name in failed]
+    last = [source for source in jobs or read_ones if source.part_of not in names]
+    is_only_beside = only_second_stream(last)
+    return [source for source in last if not source.done and not is_only_beside(source)]
 
 
 def teardown_note(logs: LogFacts, past: Collection[Match]) -> list[str]:
