@@ -386,15 +386,8 @@ def store_finding(job: LiveJob, how: str, fix: str, wait: JoinWait | None = None
     """Return the finding that the store is unreachable; ``how`` completes ``it ...``.
 
     ``wait``: the clients' own, if the store may still open."""
-    view, trying = store_answer(job), dialling_store(job)
-    # The nodes may name different masters.
-    master = view.host if view is not None and view.host in {facts.master_addr for _, facts in job.facts} else ""
-    master = master or master_of(job)
-    port = view.port if view else job.first.master_port
+    trying, (master, port) = dialling_store(job), _store_looked_for(job)
     who = ranks_called(trying) if trying else "The agent" if any(job.agents) and not job.ranks else "distdoctor"
-    tried = f"distdoctor's own connection to {view.host} port {view.port}: " if view else ""
-    outcome = contact_text(view.contact) if view and view.contact else "no address" if view else ""
-    unanswered = sorted({(who, s.remote, s.remote_port, s.retransmits) for who, s in sockets_to_store(job, "SYN_SENT")})
     nodes = list(dict.fromkeys(rank.node.name for rank in trying)) or [node.name for node, _ in job.facts]
     itself = len(nodes) == 1 and (master == "localhost" or is_loopback(master))
     host = nodes[0] if itself else master
@@ -404,18 +397,36 @@ def store_finding(job: LiveJob, how: str, fix: str, wait: JoinWait | None = None
         f"{who} on {', '.join(nodes)} cannot reach the store at {master} port {port}: it {how}{so_far}.",
         nodes=(host,),
         links=tuple((node, host) for node in nodes if node != host),
-        evidence=(
-            *where_ranks_are(trying),
-            *(
-                f"{name}: no answer from {address} port {number}, sent {times + 1} times"
-                for name, address, number, times in unanswered[:8]
-            ),
-            *([f"{tried}{outcome}"] if tried and outcome else []),
-        ),
+        evidence=(*where_ranks_are(trying), *_unanswered(job), *_own_contact(job)),
         fixes=(Fix(fix, (host,)),),
         severity="warn" if late else None,
         matters=late,
     )
+
+
+def _store_looked_for(job: LiveJob) -> tuple[str, int | None]:
+    """Return the host and port at which the job looks for its store: the nodes may name different masters."""
+    view = store_answer(job)
+    if view is None:
+        return master_of(job), job.first.master_port
+    named = {facts.master_addr for _, facts in job.facts}
+    return (view.host if view.host in named and view.host else master_of(job)), view.port
+
+
+def _unanswered(job: LiveJob) -> list[str]:
+    """Return evidence of connections to the store that get no answer."""
+    calls = {(who, s.remote, s.remote_port, s.retransmits) for who, s in sockets_to_store(job, "SYN_SENT")}
+    return [
+        f"{name}: no answer from {address} port {number}, sent {times + 1} times"
+        for name, address, number, times in sorted(calls)[:8]
+    ]
+
+
+def _own_contact(job: LiveJob) -> list[str]:
+    """Return evidence of distdoctor's own connection to the store, if it tried one."""
+    view = store_answer(job)
+    outcome = "" if view is None else contact_text(view.contact) if view.contact else "no address"
+    return [f"distdoctor's own connection to {view.host} port {view.port}: {outcome}"] if view and outcome else []
 
 
 def _perhaps_late(job: LiveJob) -> str:
