@@ -46,6 +46,11 @@ def activity_text(job: LiveJob, rank: LiveRank) -> str:
 
 def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
     """Return the verb and the reason; the reason may be empty."""
+    return _named_wait(job, rank) or _work(rank) or _other_wait(rank)
+
+
+def _named_wait(job: LiveJob, rank: LiveRank) -> tuple[str, str] | None:
+    """Return the wait for something that is seen: a lock, another host's answer, a time."""
     process, lock = rank.process, rank.lock
     if lock is not None:
         return "waits for a lock", f"{lock.path}{who_has(lock)}"
@@ -54,20 +59,33 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
         who = f", pid {asks.pid} ({asks.name})" if asks is not None else ""
         still = f"; none for {duration_text(rank.still)} so far" if rank.still else ""
         return "waits for an answer", f"from {peer}{who}{still}"
-    if rank.asleep is not None and rank.asleep >= 1.0 and not polls(process):
-        return "sleeps", f"for {duration_text(rank.asleep)} more"
     if polls(process):
         # The object that it polls for is in its own code; only a lock or a build is seen.
         times = round(switches_of(process))
         again = f"it sleeps and checks {'once' if times <= 1 else f'{times} times'} a second"
         builds = rank.place.kind == places.LOCK
         return "polls", "for the lock file of an extension build" if builds else again
+    if rank.asleep is not None and rank.asleep >= 1.0:
+        return "sleeps", f"for {duration_text(rank.asleep)} more"
+    return None
+
+
+def _work(rank: LiveRank) -> tuple[str, str] | None:
+    """Return the work of a rank that works, or whose place in torch is that of work."""
+    process, moves = rank.process, _moves(rank)
     if rank.place.kind in (places.SAVING, places.COMPILING, places.STARTING, places.LOADER):
-        return f"is {rank.place.kind}", _moves(rank)
-    wakes = f"it wakes up {switches_of(process):.1f} times a second"
-    if rank.works:
-        idle = process.moved is not None and process.moved.cpu < 0.1 * process.moved.seconds and not _moves(rank)
-        return ("polls", wakes) if idle and switches_of(process) > 1 else (_works(rank), _moves(rank) or _stays(rank))
+        return f"is {rank.place.kind}", moves
+    if not rank.works:
+        return None
+    idle = process.moved is not None and process.moved.cpu < 0.1 * process.moved.seconds and not moves
+    if idle and switches_of(process) > 1:
+        return "polls", _wakes(process)
+    return _works(rank), moves or _stays(rank)
+
+
+def _other_wait(rank: LiveRank) -> tuple[str, str]:
+    """Return the wait of a rank that does not work, as far as its stack shows for what."""
+    process = rank.process
     if rank.gets_data:
         return "waits for data", "one of its threads or processes gets some from time to time"
     if awaits_thread(process):
@@ -79,10 +97,14 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
     if rank.answerer is not None:
         return "waits for an answer", f"of pid {rank.answerer.pid} ({rank.answerer.name})"
     if switches_of(process) > 1:
-        return "polls", wakes
+        return "polls", _wakes(process)
     seconds = rank.still or 0.0
     still = f"has not moved for {duration_text(seconds)}" if seconds >= 1.0 else "does not move"
     return "is in its own code", f"{rank.place.why}; {still}" if rank.place.why else still
+
+
+def _wakes(process: JobProcess) -> str:
+    return f"it wakes up {switches_of(process):.1f} times a second"
 
 
 def _works(rank: LiveRank) -> str:
