@@ -207,34 +207,21 @@ def _strangers(
 
 
 def _facts(found: LocalJob, processes: Sequence[JobProcess], apart: float, notes: Sequence[str]) -> JobFacts:
-    ranks = [one for one in processes if one.role == "rank"]
-    options = found.options
-    launcher = "torchrun" if options or found.variable(RUN_ID) else "env"
-    if launcher == "env" and not any(one.rank is not None for one in ranks):
-        launcher = "fork"
-    if found.ray is not None:
-        launcher = "ray"
-    address, port = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
-    if not address and options and options.rdzv_backend == "static" and options.endpoint:
-        address, port = options.endpoint[0], str(options.endpoint[1])
-    number = number_of(port)
-    nodes = options.awaited_nodes if options else None
+    """Return the job's facts: of torchrun's options if its agent runs here, else of the variables of its ranks."""
+    ranks, options = [one for one in processes if one.role == "rank"], found.options
+    address, port = _master(found)
     world = next((one.world_size for one in ranks if one.world_size is not None), None)
     local = next((one.local_world_size for one in ranks if one.local_world_size is not None), None)
-    node_ranks = (one.node_rank for one in ranks if one.node_rank is not None)
-    return JobFacts(
+    node_rank = next((one.node_rank for one in ranks if one.node_rank is not None), None)
+    facts = JobFacts(
         id=found.id,
-        launcher=launcher,
+        launcher=_launcher(found, ranks),
         run_id=found.run_id,
         master_addr=address,
-        master_port=number if number is not None else DEFAULT_PORT if address else None,
-        rdzv_backend=options.rdzv_backend if options else "",
-        rdzv_endpoint=f"{options.endpoint[0]}:{options.endpoint[1]}" if options and options.endpoint else "",
-        join_timeout=options.join_timeout if options else None,
-        connect_timeout=options.connect_timeout if options else None,
-        nnodes=nodes if nodes else -(-world // local) if world and local else None,
-        nproc_per_node=options.nproc_per_node if options else str(local or ""),
-        node_rank=next(node_ranks, options.static_node_rank if options else None),
+        master_port=port,
+        nnodes=-(-world // local) if world and local else None,
+        nproc_per_node=str(local or ""),
+        node_rank=node_rank,
         world_size=world,
         netns=found.netns,
         ray=found.ray,
@@ -242,6 +229,37 @@ def _facts(found: LocalJob, processes: Sequence[JobProcess], apart: float, notes
         seconds=round(apart, 2),
         notes=tuple(notes),
     )
+    if options is None:
+        return facts
+    return replace(
+        facts,
+        rdzv_backend=options.rdzv_backend,
+        rdzv_endpoint=f"{options.endpoint[0]}:{options.endpoint[1]}" if options.endpoint else "",
+        join_timeout=options.join_timeout,
+        connect_timeout=options.connect_timeout,
+        nnodes=options.awaited_nodes or facts.nnodes,
+        nproc_per_node=options.nproc_per_node,
+        node_rank=node_rank if node_rank is not None else options.static_node_rank,
+    )
+
+
+def _launcher(found: LocalJob, ranks: Sequence[JobProcess]) -> str:
+    """Return the kind of launcher; ``fork``: a script that started its ranks itself, without numbers."""
+    if found.ray is not None:
+        return "ray"
+    if found.options or found.variable(RUN_ID):
+        return "torchrun"
+    return "env" if any(one.rank is not None for one in ranks) else "fork"
+
+
+def _master(found: LocalJob) -> tuple[str, int | None]:
+    """Return the master's address and port, of the variables or, with static rendezvous, of torchrun's endpoint."""
+    address, port = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
+    options = found.options
+    if not address and options and options.rdzv_backend == "static" and options.endpoint:
+        address, port = options.endpoint[0], str(options.endpoint[1])
+    number = number_of(port)
+    return address, number if number is not None else DEFAULT_PORT if address else None
 
 
 def _order(one: JobProcess) -> tuple[int, int, int]:
