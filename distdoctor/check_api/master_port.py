@@ -188,7 +188,7 @@ def what_to_start(cluster: Cluster, shut: list[FailedContact], name: str) -> str
 
 def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, meaning: str) -> Finding:
     """Return the finding about a filter or redirection of node 0, of its clients, or of a router between them."""
-    clients, port, address = [attempt.node for attempt in shut], shut[0].contact.port, shut[0].contact.address
+    clients, port = [attempt.node for attempt in shut], shut[0].contact.port
     name = zero.name if zero else node0_name(cluster, clients[0])
     sides = {_side(attempt, zero) for attempt in shut}
     routers = () if sides in ({"to"}, {"from"}) else _between(cluster, shut, port)
@@ -196,25 +196,15 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, mea
     nobody_joins = len(shut) > 1 and len(shut) == sum(node is not zero for node in cluster.nodes)
     # Only node 0 knows whether it has a route back to a stray address.
     side = "either" if strays else _common_side(sides, nobody_joins)
-    service = zero is not None and address not in zero.addresses  # it leads to node 0, and is no host's
-    fixes = [
-        *(routers or _opening_fixes(cluster, shut, zero, side, clients_too=not strays)),
-        *(repair_route_fix(cluster, stray, 2) for stray in strays),
-    ]
-    if service and zero is not None and side != "to" and (real := reachable_address(zero, cluster)):
-        text = (
-            f"Set the master to {name}'s own address: {address} is a service address whose forwarding to {name} fails."
-        )
-        fixes = [*set_master_fixes(cluster.nodes, text, address=real)]
-    evidence = [_line(attempt) for attempt in shut]
-    evidence += filter(None, (odd_source(attempt.node, attempt.contact.address) for attempt in shut))
-    if side != "from" and not routers:
-        unknown = (f"{name}: its firewall's rules are unknown",)
-        evidence += filter_evidence(zero, "input", port, clients) if zero else unknown
-    for client in clients if side != "to" else ():
-        evidence += filter_evidence(client, "output", port, [zero] if zero and not service else ())
     words = _translated(cluster, shut, zero, side) or _Words("", meaning)
     names = tuple(client.name for client in clients)
+    evidence = [_line(attempt) for attempt in shut]
+    evidence += filter(None, (odd_source(attempt.node, attempt.contact.address) for attempt in shut))
+    evidence += _filters(shut, zero, name, side, at_zero=side != "from" and not routers)
+    fixes = words.fixes or (_own_address_fixes(cluster, shut, zero) if side != "to" else ())
+    if not fixes:
+        opening = routers or _opening_fixes(cluster, shut, zero, side, clients_too=not strays)
+        fixes = (*opening, *(repair_route_fix(cluster, stray, 2) for stray in strays))
     return Finding.about(
         {"to": (name,), "from": names, "either": (*names, name)}[side],
         _summary(shut, name, words.meaning),
@@ -222,8 +212,33 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, mea
         links=links_to(clients, name),
         unsure=side == "either",
         evidence=(*evidence, *words.evidence),
-        fixes=words.fixes or fixes,
+        fixes=fixes,
     )
+
+
+def _is_service(shut: list[FailedContact], zero: Node | None) -> bool:
+    """Return whether the address leads to node 0 and is no host's."""
+    return zero is not None and shut[0].contact.address not in zero.addresses
+
+
+def _filters(shut: list[FailedContact], zero: Node | None, name: str, side: Suspect, *, at_zero: bool) -> Iterator[str]:
+    """Yield the evidence of the packet filters on the blocking side."""
+    clients, port = [attempt.node for attempt in shut], shut[0].contact.port
+    if at_zero and zero:
+        yield from filter_evidence(zero, "input", port, clients)
+    elif at_zero:
+        yield f"{name}: its firewall's rules are unknown"
+    for client in clients if side != "to" else ():
+        yield from filter_evidence(client, "output", port, [zero] if zero and not _is_service(shut, zero) else ())
+
+
+def _own_address_fixes(cluster: Cluster, shut: list[FailedContact], zero: Node | None) -> Sequence[Fix]:
+    """Return the fix that goes around a service address whose forwarding to node 0 fails; empty for any other."""
+    real = reachable_address(zero, cluster) if zero is not None and _is_service(shut, zero) else None
+    if zero is None or not real:
+        return ()
+    away = f"{shut[0].contact.address} is a service address whose forwarding to {zero.name} fails."
+    return set_master_fixes(cluster.nodes, f"Set the master to {zero.name}'s own address: {away}", address=real)
 
 
 def _common_side(sides: set[Suspect], nobody_joins: bool) -> Suspect:
