@@ -98,19 +98,7 @@ FOLLOWS_ANYWHERE = ("store/forged-message", "host/*-limit", "host/ports-exhausti
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    silent: dict[str, str] = {}
-    left: list[Node] = []
-    broke_off = interrupted(cluster)
-    for node in cluster.nodes:
-        meeting = node.meeting
-        for key in meeting.lost:
-            name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
-            silent.setdefault(name, f"{node.name}: {name} joined, then stopped responding")
-        # A node with an inconsistent plan stops there, and may be at the store of another job.
-        stays = meeting.joined and not node.plan.broken and not joined_other_run(node)
-        if stays and meeting.host_lost and not meeting.store_silent:
-            left.append(node)
-    zero = cluster.node0
+    zero, silent, left = cluster.node0, nodes_gone_silent(cluster), nodes_that_left(cluster)
     # Both sides report the loss of the other: node 0 still ran, and so may the other.
     separated = [node for node in left if zero is not None and zero is not node and node.name in silent]
     if separated and zero is not None:
@@ -118,29 +106,61 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         # A node that is cut off from all others has a finding of its own.
         cause = "*" if {*separated} <= {*link_graph(cluster).isolated} else at_one_address(cluster, finding.nodes)
         yield replace(finding, because_of=cause or by_own_link([zero, *separated]))
-    explained = {node.name for node in (*separated, *broke_off)}
-    gone = {name: text for name, text in silent.items() if name not in explained}
+    broke_off = interrupted(cluster)
     if broke_off:
         yield interrupted_finding(broke_off)
+    explained = {node.name for node in (*separated, *broke_off)}
+    yield from lost_findings(cluster, {name: text for name, text in silent.items() if name not in explained})
+    yield from store_findings(cluster, [node for node in left if node not in separated])
+    if still := stalled_nodes(cluster):
+        yield stalled_finding(still)
+
+
+def nodes_gone_silent(cluster: Cluster) -> dict[str, str]:
+    """Return for each node that others lost the evidence of the first of them."""
+    silent: dict[str, str] = {}
+    for node in cluster.nodes:
+        for key in node.meeting.lost:
+            name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
+            silent.setdefault(name, f"{node.name}: {name} joined, then stopped responding")
+    return silent
+
+
+def nodes_that_left(cluster: Cluster) -> list[Node]:
+    """Return the nodes that lost the store of node 0.
+
+    A node with an inconsistent plan stops there, and may be at the store of another job.
+    """
+    joined = [node for node in cluster.nodes if node.meeting.joined and not node.plan.broken]
+    return [
+        node
+        for node in joined
+        if node.meeting.host_lost and not node.meeting.store_silent and not joined_other_run(node)
+    ]
+
+
+def lost_findings(cluster: Cluster, gone: dict[str, str]) -> Iterator[Finding]:
+    """Yield a finding for each group of lost nodes with the same limits."""
     groups = by_limits(cluster, list(gone))
     for group in groups:
         finding = lost_finding(cluster, {name: gone[name] for name in group})
         # If node 0 was stopped itself, the others did not hear from it and left.
-        cause = "barrier/rank-stopped" if any(rank.node is zero for rank in stopped_ranks(cluster)) else None
-        cause = cause or at_one_address(cluster, group) or by_own_link([zero])
+        stopped = any(rank.node is cluster.node0 for rank in stopped_ranks(cluster))
+        cause = "barrier/rank-stopped" if stopped else at_one_address(cluster, group) or by_own_link([cluster.node0])
         yield replace(finding, of_its_own=len(groups) > 1, because_of=cause)
-    own = [node for node in left if lost_routes(node)]  # network/no-route is more specific
+
+
+def store_findings(cluster: Cluster, left: list[Node]) -> Iterator[Finding]:
+    """Yield the finding about node 0's store, which the nodes of ``left`` lost and which nothing else explains."""
     alone = [
         node
         for node in left
-        if node not in (*separated, *own) and not node.meeting.store_there and not was_starved(node)
+        if not lost_routes(node) and not node.meeting.store_there and not was_starved(node)  # network/no-route
     ]
-    if zero is None and len(alone) == 1 and alone[0].meeting.store_unanswered:
+    if cluster.node0 is None and len(alone) == 1 and alone[0].meeting.store_unanswered:
         yield replace(store_unanswered(cluster, alone[0]), because_of=by_own_link(alone))
     elif alone:
-        yield store_lost(cluster, zero, alone)
-    if still := stalled_nodes(cluster):
-        yield stalled_finding(still)
+        yield store_lost(cluster, cluster.node0, alone)
 
 
 def at_one_address(cluster: Cluster, names: Sequence[str]) -> str | None:
