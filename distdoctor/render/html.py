@@ -213,35 +213,39 @@ def heat_map(report: Report) -> HeatMap | None:
 
 
 def _measured(links: dict[str, Any], by_link: dict[tuple[str, str], str]) -> HeatMap:
+    """Return the map of measured figures; a cell without one shows only its findings and failed connections."""
     names: list[list[str]] = links["names"]
-    size = len(names)
+    bad = links.get("bad") or [[0] * len(names) for _ in names]
+    kinds = [(kind, kind.bounds(links[kind.key])) for kind in _KINDS if links.get(kind.key)]
+    folded, why = any(len(entry) > 1 for entry in names), _findings_by_cell(names, by_link)
+
+    def cell(row: int, other: int) -> tuple[str, str]:
+        seen = [(kind, bounds, value) for kind, bounds in kinds if (value := links[kind.key][row][other]) is not None]
+        broken, found = bad[row][other], sorted(why.get((row, other), ()))
+        fails = [f"{broken} not working" if folded else "does not work"] if broken else []
+        texts = [*(kind.told(value) for kind, _, value in seen), *fails, *found]
+        state = ["b"] if broken or found else [] if texts else ["s"]
+        return " ".join([*(kind.shade(value, bounds) for kind, bounds, value in seen), *state]), ", ".join(texts)
+
+    return HeatMap(
+        [fold(entry) or "?" for entry in names],
+        [[cell(row, other) for other in range(len(names))] for row in range(len(names))],
+        [Figure(kind.title[0], TITLES[kind.key], kind.legend(bounds)) for kind, bounds in kinds],
+        sum(map(sum, bad)) if links.get("bad") else len(by_link),
+        folded,
+    )
+
+
+def _findings_by_cell(
+    names: Sequence[Sequence[str]], by_link: dict[tuple[str, str], str]
+) -> dict[tuple[int, int], set[str]]:
+    """Return the findings of each cell: an entry of ``names`` may stand for several nodes."""
     entry_of = {name: place for place, entry in enumerate(names) for name in entry}
     why: dict[tuple[int, int], set[str]] = {}
     for (source, to), finding in by_link.items():
         if source in entry_of and to in entry_of:
             why.setdefault((entry_of[source], entry_of[to]), set()).add(finding)
-    bad = links.get("bad") or []
-    kinds = [(kind, kind.bounds(links[kind.key])) for kind in _KINDS if links.get(kind.key)]
-    folded = any(len(entry) > 1 for entry in names)
-
-    def cell(row: int, other: int) -> tuple[str, str]:
-        values = [(kind, bounds, links[kind.key][row][other]) for kind, bounds in kinds]
-        seen = [(kind, bounds, value) for kind, bounds, value in values if value is not None]
-        broken = bad[row][other] if bad else 0
-        texts = [kind.told(value) for kind, _, value in seen]
-        texts += [f"{broken} not working" if folded else "does not work"] if broken else []
-        texts += sorted(why.get((row, other), ()))
-        classes = [kind.shade(value, bounds) for kind, bounds, value in seen]
-        classes += ["b"] if broken or (row, other) in why else [] if texts else ["s"]
-        return " ".join(classes), ", ".join(texts)
-
-    return HeatMap(
-        [fold(entry) or "?" for entry in names],
-        [[cell(row, other) for other in range(size)] for row in range(size)],
-        [Figure(kind.title[0], TITLES[kind.key], kind.legend(bounds)) for kind, bounds in kinds],
-        sum(map(sum, bad)) if bad else len(by_link),
-        folded,
-    )
+    return why
 
 
 def _found_only(report: Report, by_link: dict[tuple[str, str], str]) -> HeatMap:
