@@ -117,7 +117,7 @@ def _holders_of_inodes(wanted: Collection[str]) -> dict[str, frozenset[int]]:
     found: dict[str, set[int]] = {}
     end = time.monotonic() + _SEARCHED
     for pid in proc.all_pids():
-        for inode in inodes(pid) & set(wanted):
+        for inode in set(inodes(pid)) & set(wanted):
             found.setdefault(inode, set()).add(pid)
         if time.monotonic() > end:
             break

@@ -62,7 +62,8 @@ class LocalJob:
     def store_of_sockets(self) -> tuple[str, int] | None:
         """Return the address of the store by the sockets of its ranks, for a job without variables.
 
-        One of them serves it, or most of them are connected, or try to connect, to one port.
+        One of them serves it, or most of them are connected, or try to connect, to one port: of several such ports the
+        one that they connected to first, since gloo and NCCL connect ranks only with the help of the store.
         """
         tables = SocketTables()
         dialled: list[tuple[str, int]] = []
@@ -73,9 +74,8 @@ class LocalJob:
                 served = [s for s in sockets if s.remote_port in listening and s.state == "ESTABLISHED"]
                 if served:
                     return served[0].remote, served[0].remote_port
-            dialled += [
-                (s.remote, s.remote_port) for s in sockets if s.state in _OUTGOING and s.local_port not in listening
-            ]
+            outgoing = (s for s in sockets if s.state in _OUTGOING and s.local_port not in listening)
+            dialled += dict.fromkeys((s.remote, s.remote_port) for s in outgoing)
         return max(dialled, key=dialled.count) if dialled else None
 
 

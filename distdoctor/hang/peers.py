@@ -36,7 +36,7 @@ def with_peers(processes: Sequence[JobProcess], netns: str = "") -> list[JobProc
     if not wanted:
         return [*processes]
     ends = _ends([one.pid for one in wanted], netns)
-    others = {pid: (shared_memory(pid) or set(), inodes(pid)) for pid in _readable()}
+    others = {pid: (shared_memory(pid) or set(), set(inodes(pid))) for pid in _readable()}
     titles = {one.pid: one.title for one in processes}
     found = {one.pid: _peers(one.pid, others, ends, titles) for one in wanted}
     return [replace(one, peers=found.get(one.pid)) for one in processes]

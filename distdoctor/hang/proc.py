@@ -247,11 +247,11 @@ class SocketTables:
         self._tables: dict[str, dict[str, Socket]] = {}
 
     def of(self, pid: int) -> tuple[Socket, ...] | None:
-        """Return the TCP sockets of the process, None if they are not readable."""
+        """Return the TCP sockets of the process by descriptor, None if they are not readable."""
         if not os.access(f"/proc/{pid}/fd", os.R_OK):
             return None
         table = self._of_namespace(pid)
-        mine = sorted(inode for inode in inodes(pid) if inode in table)
+        mine = [inode for inode in inodes(pid) if inode in table]
         return tuple(table[inode] for inode in mine[:MAX_SOCKETS])
 
     def at(self, pid: int, inode: str) -> Socket | None:

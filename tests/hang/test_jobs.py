@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -167,6 +168,34 @@ def test_ranks_that_were_started_one_by_one_without_variables_are_one_job() -> N
         pids = [{*one.members, *other.members} for one, other in ((first, second), (third, fourth))]
         found = [set(job.members) for job in jobs.joined([first, third, second, fourth])]
     assert found == pids
+
+
+TWO_PORTS = """
+import fcntl, socket, sys
+later = socket.create_connection(("127.0.0.1", int(sys.argv[2])))  # the lower inode, with the higher descriptor
+moved = fcntl.fcntl(later.fileno(), fcntl.F_DUPFD, 300)
+later.close()
+store = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_of_two_ports_to_which_a_rank_is_connected_the_store_s_is_the_one_that_it_opened_first() -> None:
+    """The inodes of sockets do not tell their order: each processor has numbers of its own (get_next_ino)."""
+    with ExitStack() as stack:
+        store, gloo = (stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2))
+        places = [one.getsockname() for one in (store, gloo)]
+        command = [sys.executable, "-S", "-c", TWO_PORTS, *(str(port) for _, port in places)]
+        process = stack.enter_context(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(process.kill)
+        assert process.stdout is not None
+        process.stdout.readline()
+        one = JobCandidate(process.pid, 1, 1.0, "S", "python", (), {}, True, "2.13.0", "net")
+        found = jobs.LocalJob("job", "net", {process.pid: (one, "rank")}).store_of_sockets()
+    assert found == places[0]
 
 
 def test_who_listens_where_a_rank_wrote_that_it_does() -> None:

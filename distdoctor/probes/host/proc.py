@@ -85,7 +85,7 @@ def unanswered(pid: int | str) -> list[tuple[str, int, int]]:
 
 def _sockets(pid: int | str, state: str) -> Iterator[list[str]]:
     """Yield the columns of /proc/net/tcp (proc(5)) of a process's TCP sockets in this state."""
-    mine = inodes(pid)
+    mine = set(inodes(pid))
     for table in ("tcp", "tcp6"):
         try:
             with open(f"/proc/{pid}/net/{table}") as lines:
@@ -98,17 +98,17 @@ def _sockets(pid: int | str, state: str) -> Iterator[list[str]]:
                 yield columns
 
 
-def inodes(pid: int | str) -> set[str]:
-    """Return the inodes of the sockets that process ``pid`` has open; none if unreadable."""
-    numbers: set[str] = set()
-    for name in names(f"/proc/{pid}/fd"):
+def inodes(pid: int | str) -> tuple[str, ...]:
+    """Return the inodes of the sockets that process ``pid`` has open, by descriptor; none if unreadable."""
+    numbers: dict[str, None] = {}
+    for name in sorted(names(f"/proc/{pid}/fd"), key=int):
         try:
             target = os.readlink(f"/proc/{pid}/fd/{name}")
         except OSError:
             continue
         if target.startswith("socket:["):
-            numbers.add(target[8:-1])
-    return numbers
+            numbers[target[8:-1]] = None
+    return tuple(numbers)
 
 
 def endpoint(text: str) -> tuple[str, int]:
