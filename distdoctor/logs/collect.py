@@ -155,45 +155,57 @@ class Collector:
         return Collected(logs, tuple(self._facts.values()))
 
     def _take(self, source: reader.Source, kind: reader.Kind, raw: BufferedReader) -> None:
+        """Take an open file by its kind, and by its first bytes."""
+        head = raw.peek(reader.HEAD)[: reader.HEAD]
         if kind == "flight-recorder":
             from distdoctor.logs import flight_recorder  # the pickle reader is imported only where a dump is read
 
             self._dumps.append(flight_recorder.load(source.name, reader.up_to(raw, flight_recorder.MAX_BYTES + 1)))
-        elif kind in ("log", "beside") and tracebacks.begins_with_stack(
-            raw.peek(reader.HEAD)[: reader.HEAD], kind == "beside"
-        ):
+        elif kind == "error-file":
+            text = reader.up_to(raw, rank_comparison.MAX_ERROR_FILE_BYTES)
+            self._read(source, kind, [rank_comparison.error_file_as_log(text)])
+        elif kind == "binary" or (kind == "facts" and source.path is not None):
+            self._take_no_log(source, kind)
+        elif kind not in ("log", "beside") or not self._take_tool_output(source, kind, raw, head):
+            self._take_log(source, kind, raw, head)
+
+    def _take_no_log(self, source: reader.Source, kind: reader.Kind) -> None:
+        """Take a file of facts, or one that is no text."""
+        if kind == "binary" and source.given:
+            self._notes.append(f"{source.name}: no text")
+            return
+        if kind == "facts" and source.path is not None:
+            self._facts.update({one.key: one for one in read([source.path])})
+        elif reader.PACKED_SUFFIXES.search(source.name):
+            self._notes.append(f"{source.name}: an archive; unpack it first")
+        self._sources.append(LogSource(encodable(source.name), kind))
+
+    def _take_tool_output(self, source: reader.Source, kind: str, raw: BufferedReader, head: bytes) -> bool:
+        """Take the output of py-spy, torch's debug server or ibstat; return whether it is such a file."""
+        if tracebacks.begins_with_stack(head, kind == "beside"):
             self._stacks.take(source.name, text := reader.up_to(raw, tracebacks.MAX_STACK_BYTES))
             if tracebacks.BY_SERVER.match(text):  # faulthandler's lines would look like those of a crash
                 self._sources.append(LogSource(encodable(source.name), "beside"))
-                return
+            else:
+                self._read(source, "beside", chain([text], reader.blocks(raw)))
+        elif settings.PORT_HEAD.match(head):
+            text = reader.up_to(raw, settings.MAX_PORT_BYTES)
             self._read(source, "beside", chain([text], reader.blocks(raw)))
-        elif kind in ("log", "beside") and settings.PORT_HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):
-            self._read(
-                source, "beside", chain([text := reader.up_to(raw, settings.MAX_PORT_BYTES)], reader.blocks(raw))
-            )
             self._ports.take(text, self._sources[-1].who.host)
-        elif kind == "error-file":
-            self._read(
-                source,
-                kind,
-                [rank_comparison.error_file_as_log(reader.up_to(raw, rank_comparison.MAX_ERROR_FILE_BYTES))],
-            )
-        elif kind == "binary" and source.given:
-            self._notes.append(f"{source.name}: no text")
-        elif kind == "beside" and file_names.is_quoted(source.name, raw.peek(reader.HEAD)[: reader.HEAD]):
+        elif kind == "beside" and file_names.is_quoted(source.name, head):
             self._sources.append(LogSource(encodable(source.name), kind))
-        elif kind == "binary" or (kind == "facts" and source.path is not None):
-            for one in read([source.path]) if kind == "facts" and source.path is not None else ():
-                self._facts[one.key] = one
-            if kind == "binary" and reader.PACKED_SUFFIXES.search(source.name):
-                self._notes.append(f"{source.name}: an archive; unpack it first")
-            self._sources.append(LogSource(encodable(source.name), kind))
-        elif (as_text := formats.gathered(raw.peek(reader.HEAD)[: reader.HEAD])) is not None:
+        else:
+            return False
+        return True
+
+    def _take_log(self, source: reader.Source, kind: str, raw: BufferedReader, head: bytes) -> None:
+        """Take a log in any form: gathered by a service, of NCCL's Inspector, with one mark on each line, or plain."""
+        if (as_text := formats.gathered(head)) is not None:
             text = as_text(reader.up_to(raw, formats.ARRAY))
             self._read(source, kind, *_oldest_first(chain([text], reader.blocks(raw))))
-        elif nccl_inspector.BEGINS.match(raw.peek(reader.HEAD)[: reader.HEAD]):
+        elif nccl_inspector.BEGINS.match(head):
             self._read(source, "beside", self._progress.take(reader.blocks(raw)))
-        elif mark := formats.common_mark(raw.peek(reader.HEAD)[: reader.HEAD]):
+        elif mark := formats.common_mark(head):
             self._read(source, kind, (mark.sub(b"", block) for block in reader.blocks(raw)))
         else:
             self._read(source, kind, *_oldest_first(reader.blocks(raw)))
@@ -231,20 +243,17 @@ class Collector:
             name = f"{len(self._dumps)} flight-recorder dump{'s' if len(self._dumps) > 1 else ''}"
             lines = [*flight_recorder.compare_dumps(self._dumps), *(dump.name for dump in self._dumps)]
             yield name, "flight-recorder", lines
-        if lines := self._stacks.compared():
-            yield "the stacks of the ranks", "beside", lines
-        if lines := self._ports.compared():
-            yield "the ports of the hosts", "beside", lines
-        if lines := self._progress.compared():
-            yield "the files of NCCL's Inspector", "beside", lines
-        if lines := self._watchdogs.compared():
-            yield "the watchdogs of all ranks", "watchdogs", lines
-        if lines := self._settings.compared():
-            yield "what NCCL says of itself", "settings", lines
-        if lines := self._roll.compared():
-            yield "which ranks started", "roll", lines
-        if lines := self._exits.compared():
-            yield "how the ranks ended", "exits", lines
+        for name, kind, one in (
+            ("the stacks of the ranks", "beside", self._stacks),
+            ("the ports of the hosts", "beside", self._ports),
+            ("the files of NCCL's Inspector", "beside", self._progress),
+            ("the watchdogs of all ranks", "watchdogs", self._watchdogs),
+            ("what NCCL says of itself", "settings", self._settings),
+            ("which ranks started", "roll", self._roll),
+            ("how the ranks ended", "exits", self._exits),
+        ):
+            if lines := one.compared():
+                yield name, kind, lines
         if lines := rank_comparison.compare_calls(own, self._exits.ranks()):
             yield "what the ranks called", "calls", lines
 
