@@ -297,14 +297,9 @@ class Alive:
             for raw in piece.replace(b"\r", b"\n").splitlines():
                 who, text = split(readable(raw[:400]))
                 if is_step(text):
-                    steps.setdefault(speaker(within(who, file)), set()).add(counters(text) or (text,))
+                    steps.setdefault(within(who, file).speaker, set()).add(counters(text) or (text,))
             found.update({who: line for who, texts in steps.items() if len(texts) >= least})
         return tuple(found.items())
-
-
-def speaker(who: LineOrigin) -> tuple[object, ...]:
-    """Return the part of ``who`` that identifies a speaker."""
-    return who.rank, who.local_rank, who.host, who.task, who.pid
 
 
 # Exceptions that nobody in the program caught.

@@ -204,8 +204,8 @@ class LogFile:
         """Return whether other lines made the match of the current line, or it counts with them."""
         if match.ended is not None and _in_turn(match.ended):
             return True
-        own = (self._writer, mentioned.of_values(self._writer, match.values))
-        return endings.speaker(match.who) not in map(endings.speaker, own)
+        named = mentioned.of_values(self._writer, match.values)
+        return match.who.speaker not in (self._writer.speaker, named.speaker)
 
     def _line(self, line: Match, known: Sequence[KnownLine], context: bytes, at: int) -> None:
         """Read one line: keep its matches, or the exception that it reports and no wording knows."""

@@ -13,15 +13,7 @@ from distdoctor.judge.catalog import Check
 from distdoctor.judge.logs.attempts import by_job, last_try, stale_restart_note
 from distdoctor.judge.logs.clocks import written_at
 from distdoctor.judge.logs.first_failure import SortedMatches, read
-from distdoctor.judge.logs.lifelines import (
-    ACCOUNT,
-    by_scheduler,
-    is_raised,
-    is_ranks,
-    only_second_stream,
-    process,
-    speaker,
-)
+from distdoctor.judge.logs.lifelines import ACCOUNT, by_scheduler, is_raised, is_ranks, only_second_stream, process
 from distdoctor.model.facts.logs import LineOrigin, LogFacts, LogSource, Match
 from distdoctor.model.findings import Finding, Fix, PossibleCause
 from distdoctor.model.report import Verdict
@@ -181,7 +173,7 @@ def _finding(match: Match, reading: SortedMatches, known: dict[str, Check], beca
 
 def _follows(other: Match, match: Match) -> bool:
     """Return whether the same process raised ``other`` while it handled the exception ``match``."""
-    same = other.source == match.source and speaker(other) == speaker(match)
+    same = other.source == match.source and other.who.speaker == match.who.speaker
     return same and bool(match.exception) and other.chained and 0 < other.line - match.line <= ACCOUNT
 
 

@@ -148,7 +148,7 @@ def first_by_time(*roots: Match | None) -> Match | None:
     for one in found[1:]:
         first, (at, before) = found[0], (about_time(found[0]), about_time(one))
         apart = LATER if one.source == first.source else CLOCKS
-        if at is None or before is None or "outside" in one.values or _speaker(one) == _speaker(first):
+        if at is None or before is None or "outside" in one.values or one.who.speaker == first.who.speaker:
             continue
         if at - before > apart and not one.values.keys() & {"caught", "logged"}:
             found[0] = one
@@ -171,7 +171,7 @@ def _ended_by(head: Match, others: Iterable[Match]) -> bool:
         other.source == head.source
         and "head" not in other.values
         and last_line(other) > last_line(head)
-        and _speaker(other) == _speaker(head)
+        and other.who.speaker == head.who.speaker
         and RAISED.match(other.text)
         for other in others
     )
@@ -262,7 +262,7 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
             cluster.insert(0, match)
     timed = all(match.who.time is not None for match in cluster)
     first = _earliest(cluster) if timed else first_by_clock(cluster, began) or cluster[0]
-    same = [match for match in cluster if _speaker(match) == _speaker(first) and match.source == first.source]
+    same = [match for match in cluster if match.who.speaker == first.who.speaker and match.source == first.source]
     root = first
     for match in same[same.index(first) + 1 :]:
         if not match.chained or TIDIES.search(match.frame) or _wraps(match):
@@ -296,10 +296,6 @@ def _on_host(root: Match, table_rows: Iterable[Match], by_name: str | None) -> M
     if root.ranks or len(hosts) != 1 or root.who.host not in (None, by_name):
         return root
     return replace(root, who=replace(root.who, host=hosts.pop()))
-
-
-def _speaker(match: Match) -> tuple[object, ...]:
-    return match.who.rank, match.who.local_rank, match.who.host, match.who.pid
 
 
 def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:

@@ -51,7 +51,7 @@ class Lifeline:
 
     def stepped(self, match: Match) -> int:
         """Return the last line above which the speaker of ``match`` made steps, as far as the log shows its own."""
-        own = speaker(match)
+        own = match.who.speaker
         return max((line for who, line in self.source.alive if who == own), default=0)
 
     def worked(self, match: Match) -> bool:
@@ -108,12 +108,6 @@ class Timeline:
 def pids_in_tables(matches: Iterable[Match]) -> set[str]:
     """Return the process numbers in these lines, such as torchrun's tables of ended processes."""
     return {number for match in matches for number in _NUMBER.findall(match.text)}
-
-
-def speaker(match: Match) -> tuple[object, ...]:
-    """Return all that a line names of its process."""
-    who = match.who
-    return who.rank, who.local_rank, who.host, who.task, who.pid
 
 
 def last_line(match: Match) -> int:

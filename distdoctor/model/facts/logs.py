@@ -20,6 +20,11 @@ class LineOrigin:
     task: int | None = None
     """Number that ``srun --label`` put before it: of a rank, or of the launcher of a whole node."""
 
+    @property
+    def speaker(self) -> tuple[object, ...]:
+        """Return all that identifies the process that wrote the line."""
+        return self.rank, self.local_rank, self.host, self.task, self.pid
+
 
 @dataclass(frozen=True)
 class ProcessExit:
