@@ -166,7 +166,7 @@ def odd_end(block: bytes, start: int) -> tuple[int, str, str, str] | None:
 _NOBODY = LineOrigin()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Before:
     """Context above the line of an exception."""
 
@@ -194,44 +194,47 @@ class Before:
     """True if the traceback begins where a script does and no logger of the program wrote it, so it was probably
     uncaught."""
 
+    def take_head(self, who: LineOrigin, line: str, by_torch: bool, outermost: str) -> None:
+        """Take the head of the traceback. ``by_torch``: torch reports it as uncaught; ``outermost``: first function."""
+        self.traced, self.writer = True, who
+        self.caught = line.startswith(HEAD) and outermost not in ("", *_BEGIN) and not by_torch
+        self.whole = by_torch or outermost in _OF_SCRIPTS
+
+    def take_above(self, who: LineOrigin, line: str) -> None:
+        """Take the line above the head, which says how the exception came to be written."""
+        self.direct = "The above exception was the direct" in line
+        self.chained = self.direct or "During handling of the above" in line
+        self.logged = bool(_WARNED.match(line))
+        if self.logged:
+            self.writer = within(self.writer, mentioned(who, line))
+        self.ignored = line.startswith(IGNORED)
+        self.tested = bool(_TEST.match(line))
+        self.caught = self.caught and not line.startswith(_BY_HYDRA)
+
 
 def before(block: bytes, start: int) -> Before:
-    """Return the context above the exception's line that begins at ``start``."""
-    raws = block[max(start - BACK, 0) : start].splitlines()[-90:]
-    lines = [split(readable(raw)) for raw in raws]
-    writer = _NOBODY
-    frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
-    outermost, own, direct, caught, whole = "", "", False, False, False
-    for (who, line), raw in zip(reversed(lines), reversed(raws), strict=True):
-        match = _FRAME.search(line) or _RICH.search(line)
-        place = f"{match['file']}:{match['line']} in {match['name'] or '<module>'}" if match else ""
-        frame = frame or place
-        if match and not own and not _OTHERS.search(f"{match['file']} in {match['name']}"):
-            own = place
-        if match and not traced:
-            outermost = match["name"] or ""
+    """Return the context above the exception's line that begins at ``start``, reading upwards from it."""
+    found, outermost = Before(), ""
+    for raw in reversed(block[max(start - BACK, 0) : start].splitlines()[-90:]):
+        who, line = split(readable(raw))
+        if (match := _FRAME.search(line) or _RICH.search(line)) is not None:
+            place = f"{match['file']}:{match['line']} in {match['name'] or '<module>'}"
+            found.frame = found.frame or place
+            if not found.own_frame and not _OTHERS.search(f"{match['file']} in {match['name']}"):
+                found.own_frame = place
+            outermost = outermost if found.traced else match["name"] or ""
+        if line.startswith("Original Traceback") and HEAD in line:
+            found.traced, found.writer, found.chained = True, who, True
+            break  # torch/_utils.py: the text of a wrapped error ends with the reason
         if HEAD in line:
-            traced, writer = True, who
-            if line.startswith(
-                "Original Traceback"
-            ):  # torch/_utils.py: the text of a wrapped error ends with the reason
-                chained = True
-                break
-            by_torch = _BY_TORCH.search(raw) is not None
-            caught = line.startswith(HEAD) and outermost not in ("", *_BEGIN) and not by_torch
-            whole = by_torch or outermost in _OF_SCRIPTS
-        elif traced and line.strip() and not _RULE.match(line):
-            direct = "The above exception was the direct" in line
-            chained = direct or "During handling of the above" in line
-            logged = bool(_WARNED.match(line))
-            writer = within(writer, mentioned(who, line)) if logged else writer
-            ignored = line.startswith(IGNORED)
-            tested = bool(_TEST.match(line))
-            caught = caught and not line.startswith(_BY_HYDRA)
+            found.take_head(who, line, _BY_TORCH.search(raw) is not None, outermost)
+        elif found.traced and line.strip() and not _RULE.match(line):
+            found.take_above(who, line)
             break
-    ignored = ignored or bool(_TRACKER.search(frame))
-    whole = whole and not (logged or chained)
-    return Before(traced or bool(frame), frame, own, direct, chained, logged, ignored, tested, caught, writer, whole)
+    found.traced = found.traced or bool(found.frame)
+    found.ignored = found.ignored or bool(_TRACKER.search(found.frame))
+    found.whole = found.whole and not (found.logged or found.chained)
+    return found
 
 
 def is_ignored(block: bytes, start: int) -> bool:
