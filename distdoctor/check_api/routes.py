@@ -170,39 +170,32 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
         return None
     if keeps_for_itself(source, address):
         return RouteObstacle(source, target, address, "local")
-    there = _obstacle_on_route(
-        source, target, address, RoutedPacket(source=source_address(source, address) or "", target_port=port)
-    )
-    if there is not None:
-        return there
     mine = source_address(source, address)
-    if mine is None:
-        return None
-    answer = RoutedPacket(source=address, source_port=port)
-    for side, other, at, packet in (
-        (source, target, address, RoutedPacket(mine, target_port=port)),
-        (target, source, mine, answer),
-    ):
+    call, answer = RoutedPacket(mine or "", target_port=port), RoutedPacket(address, source_port=port)
+    there = _obstacle_on_route(source, target, address, call)
+    if there is not None or mine is None:
+        return there
+    for side, other, at, packet in ((source, target, address, call), (target, source, mine, answer)):
         if (dropped := dropping_policy(side, other, at, packet)) is not None:
             owner, policy = dropped
             return RouteObstacle(owner, target if owner is source else source, address, "ipsec", policy=policy)
     back = _obstacle_on_route(target, source, mine, answer)
-    if back is not None and back.kind == "none":
-        odd = obstacle_by_rule(source, target, address) or asymmetric_route(source, target, address)
-        if odd is not None:
-            return odd
-    if back is not None and back.kind != "detour":
-        return back
-    network, arrives = (
-        target.network,
-        next((card.device for card in target.interfaces if address in card.addresses), None),
-    )
+    if back is None or back.kind == "detour":
+        return _reverse_path(source, target, address, mine, answer) or back
+    if back.kind == "none":
+        return obstacle_by_rule(source, target, address) or asymmetric_route(source, target, address) or back
+    return back
+
+
+def _reverse_path(source: Node, target: Node, address: str, mine: str, answer: RoutedPacket) -> RouteObstacle | None:
+    """Return the strict filter of the interface at which packets arrive, if the answer leaves by another one."""
+    arrives = next((card.device for card in target.interfaces if address in card.addresses), None)
     entry = lookup(target, mine, answer)
     if entry is None or arrives is None or entry.interface in (None, arrives):
-        return back
-    if arrives in network.strict and ":" not in mine:
+        return None
+    if arrives in target.network.strict and ":" not in mine:
         return RouteObstacle(target, source, mine, "reverse-path", entry, arrives)
-    return back
+    return None
 
 
 def _obstacle_on_route(node: Node, other: Node, address: str, packet: RoutedPacket) -> RouteObstacle | None:
