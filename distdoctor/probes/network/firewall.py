@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Literal
@@ -64,6 +64,50 @@ UNREAD = Read("", lambda port: (), lambda version, packet: False)
 """Rules of which nothing is known."""
 
 
+@dataclass
+class _Rules:
+    """Rules of this host, as far as they are understood, for one port and the ports that the kernel picks."""
+
+    port: int
+    picked: tuple[int, int] | None
+    interface: str | None
+    chains: list[FirewallChain] = field(default_factory=list)
+    read: list[Read] = field(default_factory=list)
+    marks: list[PacketMark] = field(default_factory=list)
+    proxied: list[str] = field(default_factory=list)
+
+    def add_nft(self, ruleset: str) -> None:
+        """Add the ruleset of nft."""
+        with suppress(ValueError):
+            self.chains += _with_targets(parse_nft_json(ruleset))
+            self.proxied += nft_proxied(ruleset)
+            self.read += _of_nft(ruleset)
+            self.marks += _marks(_nft_marks(ruleset, self.interface), self.port, self.picked, ruleset)
+
+    def add_legacy(self, saved: str, tool: Literal["iptables", "ip6tables"]) -> None:
+        """Add the rules of iptables-legacy."""
+        with suppress(ValueError):
+            self.chains += parse_iptables(saved, tool)
+            self.proxied += iptables_proxied(saved)
+            self.read.append(_of_iptables(saved, tool))
+            marking = partial(iptables_marks, saved, tool, interface=self.interface)
+            self.marks += _marks(marking, self.port, self.picked, saved)
+
+    def shutting(self, number: int) -> tuple[ShutPort, ...]:
+        """Return the rules that block a port. Raises ValueError."""
+        return tuple(rule for ruleset in self.read for rule in ruleset.shutting(number))
+
+    def open_ports(self) -> tuple[tuple[int, int], ...]:
+        """Return the open ports, if a port among those that the kernel picks is blocked. Raises ValueError."""
+
+        def shuts(number: int) -> bool:
+            return any(rule.version == 4 for rule in self.shutting(number))
+
+        if self.picked is None or not any(map(shuts, (self.picked[0], sum(self.picked) // 2, self.picked[1]))):
+            return ()
+        return open_ranges(" ".join(ruleset.text for ruleset in self.read), shuts)
+
+
 def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | None = None) -> Firewall:
     """Return the packet filter of this host, if this user may read it.
 
@@ -73,54 +117,29 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
     """
     if os.geteuid() != 0:
         return Firewall(False, "only root may read the firewall's rules")
-    chains: list[FirewallChain] = []
-    read: list[Read] = []
-    marks: list[PacketMark] = []
-    proxied: list[str] = []
+    rules = _Rules(port, picked, interface)
     try:
         ruleset, saved_by = _output_of(*NFT), {tool: _output_of(f"{tool}-legacy-save") for tool in IPTABLES}
     except PermissionError:
         return Firewall(False, "root may not read the firewall's rules without CAP_NET_ADMIN, as in a container")
     if ruleset is not None:
-        try:
-            chains += _with_targets(parse_nft_json(ruleset))
-            proxied += nft_proxied(ruleset)
-            read += _of_nft(ruleset)
-            marks += _marks(_nft_marks(ruleset, interface), port, picked, ruleset)
-        except ValueError:
-            pass
+        rules.add_nft(ruleset)
     for tool, saved in saved_by.items():
         if saved is not None:
-            try:
-                chains += parse_iptables(saved, tool)
-                proxied += iptables_proxied(saved)
-                read.append(_of_iptables(saved, tool))
-                marks += _marks(partial(iptables_marks, saved, tool, interface=interface), port, picked, saved)
-            except ValueError:
-                pass
-    ports = {port, *picked, sum(picked) // 2} if picked is not None else {port}
-    chains = [with_few_rules(chain, ports) for chain in chains]
-    if not read:
+            rules.add_legacy(saved, tool)
+    if not rules.read:
         return Firewall(False, "neither nft nor iptables can be run here")
-
-    def shutting(number: int) -> tuple[ShutPort, ...]:
-        return tuple(rule for ruleset in read for rule in ruleset.shutting(number))
-
-    def shuts(number: int) -> bool:
-        return any(rule.version == 4 for rule in shutting(number))
-
+    ports = {port, *picked, sum(picked) // 2} if picked is not None else {port}
+    chains = tuple(with_few_rules(chain, ports) for chain in rules.chains)
     try:
-        open_ports: tuple[tuple[int, int], ...] = ()
-        if picked is not None and any(map(shuts, (picked[0], sum(picked) // 2, picked[1]))):
-            open_ports = open_ranges(" ".join(ruleset.text for ruleset in read), shuts)
-        shut = shutting(port)
+        open_ports, shut = rules.open_ports(), rules.shutting(port)
     except ValueError:
-        return Firewall(True, chains=tuple(chains), proxied=tuple(proxied))
-    try:
-        free = tuple(_passages(read, port, picked, interface)) if chains and ruleset is not None else ()
-    except ValueError:
-        free = ()
-    return Firewall(True, None, tuple(chains), shut, open_ports, tuple(marks), free, tuple(proxied))
+        return Firewall(True, chains=chains, proxied=tuple(rules.proxied))
+    free: tuple[Passage, ...] = ()
+    if chains and ruleset is not None:
+        with suppress(ValueError):
+            free = tuple(_passages(rules.read, port, picked, interface))
+    return Firewall(True, None, chains, shut, open_ports, tuple(rules.marks), free, tuple(rules.proxied))
 
 
 def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, interface: str | None) -> Iterator[Passage]:
