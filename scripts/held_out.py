@@ -1,10 +1,11 @@
 """Score of `distdoctor diagnose` on public logs of 2025 and 2026 that no rule was built from.
 
-    python scripts/held_out.py [-v] [--save FILE] [--only TEXT] [--set 2] [--clones FOLDER]
+    python scripts/held_out.py [-v] [--save FILE] [--only TEXT] [--set N] [--clones FOLDER]
 
-index.json in tests/logs/held_out (--set 2: held_out_2) has the answer to each log, written before the log was first
-read: ``expect`` (a check, ``cannot-tell``, or ``none`` for a run without a failure), ``accept`` (as fair an answer) and
-``names`` (words that the answer must quote). ``base`` is the outcome of the first run, at commit 7b188cef (059cbb5c).
+index.json in tests/logs/held_out (--set 2 or 3: held_out_2, held_out_3) has the answer to each log, written before the
+log was first read: ``expect`` (a check, ``cannot-tell``, or ``none`` for a run without a failure), ``accept`` (as fair
+an answer) and ``names`` (words that the answer must quote). ``base`` is the outcome of the first run, at commit
+7b188cef (set 2: 059cbb5c, set 3: 7f5af497).
 Never change a rule because of one of these logs: the set measures how the program does on a new one.
 
 fetched.json has the answers to logs that stand in other repositories and are not kept here. --clones names a folder
@@ -25,8 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "tests/logs/held_out"
-SECOND = ROOT / "tests/logs/held_out_2"
+SETS = {number: ROOT / "tests/logs" / name for number, name in enumerate(("held_out", "held_out_2", "held_out_3"), 1)}
 OUTCOMES = {
     "right": "the cause, or rightly no failure",
     "vague": "the right check without what the log names",
@@ -104,10 +104,10 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="write what is said of each log to this file")
     parser.add_argument("--jobs", type=int, default=2, help="logs read at the same time (default 2)")
     parser.add_argument("--only", default="", help="only logs with this in their name")
-    parser.add_argument("--set", type=int, choices=(1, 2), default=1, help="which set (default 1)")
+    parser.add_argument("--set", type=int, choices=SETS, default=1, help="which set (default 1)")
     parser.add_argument("--clones", type=Path, help="folder of the repositories that fetched.json names")
     options = parser.parse_args()
-    folder = FOLDER if options.set == 1 else SECOND
+    folder = SETS[options.set]
     index: list[dict[str, Any]] = json.loads((folder / "index.json").read_text())
     index = [case | {"folder": folder} for case in index]
     with ThreadPoolExecutor(options.jobs) as pool, tempfile.TemporaryDirectory() as temporary:
