@@ -99,7 +99,7 @@ LOG = (
     ),
     Line("To enable traceback see:", shows="hint", why="torchrun did not get the traceback"),
     Line(
-        ("Exception ignored in", "can only test a child process"),  # the latter from the cleanup of a DataLoader
+        ("Exception ignored ", "can only test a child process"),  # the latter from the cleanup of a DataLoader
         shows="noise",
         why="Python continues after it",
     ),

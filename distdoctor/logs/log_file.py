@@ -22,6 +22,8 @@ _OF_ONE = ("pid", "well")
 """Values of one process or job: lines that differ in them are no repetitions."""
 _ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
 """Beginning of a line of advice: it says what to do if something is so, not that it is so."""
+_MAY_COME = re.compile(r"\b(?:can|could|may|might) (?:also )?(?:cause|lead to|result in) ")
+"""Words of a warning of what may follow: an error named behind them has not happened."""
 FIRST = 50
 """First lines in which the first time is searched."""
 ONLY_A_TEST = "a test says only that it failed"
@@ -322,6 +324,12 @@ def _believed(known: Sequence[KnownLine], text: str, *, quoted: bool) -> Sequenc
     return [one for one in known if not quotations.is_cited(text, one)]
 
 
+def _only_warns(text: str, known: KnownLine) -> bool:
+    """Return whether the line says what to do if there is such a failure, or that there may be one."""
+    may = _MAY_COME.search(text)
+    return bool(_ADVICE.match(text)) or (may is not None and not known.is_in(text[: may.start()]))
+
+
 def _match(
     line: Match, known: KnownLine, mark: Mapping[str, str], ignored: bool, context: bytes, at: int
 ) -> Match | None:
@@ -330,7 +338,7 @@ def _match(
     ``mark``: facts already known about the process's end.
     """
     text, wording, values = line.text, known.line, known.values(line.text)
-    if values is None or (_ADVICE.match(text) if wording.shows == "cause" else ignored):
+    if values is None or (_only_warns(text, known) if wording.shows == "cause" else ignored):
         return None
     if wording.stack and not tracebacks.fits(tracebacks.frames(context, at), wording.stack, wording.unframed):
         return None

@@ -95,8 +95,9 @@ _TEST = re.compile(r"FAIL(?: \[[\d.]{1,12}s\])?: \w{1,120} \(")
 BACK = 6000
 """Bytes before an exception that are searched for its frames."""
 HEAD = "Traceback (most recent call last)"
-IGNORED = "Exception ignored in"
-"""Python's line above the traceback of an ignored error: in a destructor, or in an atexit function."""
+IGNORED = "Exception ignored "
+"""Beginning of Python's line above the traceback of an ignored error: in a destructor, or in an atexit function. Since
+3.14 it names what Python did, such as "while calling deallocator" (calls of PyErr_FormatUnraisable())."""
 MESSAGE = 6
 """Lines below an exception's own that are searched for its text."""
 FRAMES = 120
