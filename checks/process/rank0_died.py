@@ -40,6 +40,12 @@ LOG = (
         shows="symptom",
         why="rank 0 died for an unknown reason, or a proxy in front of it closes connections at once",
     ),
+    Line(  # of ~ProcessGroupNCCL(), in torch 2.4 to 2.6 and since then: the interpreter exits
+        ("destroy_process_group() was not called before", "process group has NOT been destroyed before"),
+        r"(?P<leaves>destroy_process_group\(\) was not|process group has NOT)",
+        shows="noise",
+        why="the rank exits by itself",
+    ),
     Line('dump" flag on TCPStore', shows="hint", why="the store's host ended, normally or before"),
     Line("TCPStore server has shut down too early", shows="hint", why="the store's host ended, normally or before"),
     Line(

@@ -53,6 +53,16 @@ def counters(text: str) -> tuple[str, ...]:
     return tuple(match[0] for match in _COUNTER.finditer(text))
 
 
+def _has_advanced(before: str, after: str) -> bool | None:
+    """Return whether a counter that both texts have is higher in ``after``, None if they have none in common."""
+    old, new = (
+        {match["name"]: float(match["value"] or match["bar"].partition("/")[0]) for match in _COUNTER.finditer(text)}
+        for text in (before, after)
+    )
+    higher = [value > old[name] for name, value in new.items() if name in old]
+    return any(higher) if higher else None
+
+
 _OVER = re.compile(
     rf"{OVER}|\bexit(?:ed|s|ing)?(?: with)?(?: (?:status|code)){{1,2}}:? 0\b|\bexits successfully\b"
     r"|\b(?:worker group|job|run|training) (?:has |was |is )?(?:successfully (?:finished|completed)"
@@ -130,12 +140,17 @@ _WORDS = {
 """For each expression searched in many lines, words of which at least one occurs in every match."""
 
 
+_NOBODY = LineOrigin()
+
+
 @dataclass(frozen=True)
 class Ending:
     """See :class:`distdoctor.model.facts.logs.LogSource`; lines are counted from the first of the tail, from 0."""
 
     last: str = ""
     progress: int | None = None
+    advanced: int | None = None
+    stepper: LineOrigin = _NOBODY
     finished: int | None = None
     record: int | None = None
     over: int | None = None
@@ -153,6 +168,11 @@ class _TailReader:
     """Lines with steps, the last first."""
     drawn: tuple[str, ...] = ()
     """Counters of the step below: a bar that is drawn again unchanged is no other step."""
+    latest: tuple[LineOrigin, str] = (_NOBODY, "")
+    """Speaker and text of the last step."""
+    latest_at: int | None = None
+    advanced: bool | None = None
+    """Whether a counter is higher in the last step than in one of the same speaker above it, None if not known."""
     done: int | None = None
     part: int | None = None
     over: int | None = None
@@ -166,21 +186,18 @@ class _TailReader:
     def is_known(self, kind: str) -> bool:
         """Return whether no line further up can change the facts of this kind."""
         if kind == "progress":
-            return len(self.steps) > 1
+            return len(self.steps) > (1 if self.advanced is not None else STEPS)
         if kind == "starting":
             return self.starting is not None
         if kind == "record":
             return self.record is not None
         return bool(self.steps) and (kind == "error" or self.done is not None)
 
-    def take(self, number: int, text: str, kinds: Collection[str], close: bool) -> None:
+    def take(self, number: int, who: LineOrigin, text: str, kinds: Collection[str], close: bool) -> None:
         """Take a line that may be of these kinds. ``close``: it is one of the last :data:`CLOSE`."""
         self.last = self.last or text
         if "progress" in kinds and is_step(text) and not (_SUMMARY.match(text) or _ERROR.match(text)):
-            state = counters(text)
-            if state != self.drawn or not state:
-                self.steps.append(number)
-            self.drawn = state
+            self._take_step(number, who, text)
         if "end" in kinds and (_OVER.search(text) or (close and _DONE.search(text))) and not _BADLY.search(text):
             self._take_end(number, text)
         if close and self.part is None and _PART.search(text):
@@ -191,6 +208,18 @@ class _TailReader:
             self.record = number
         if "error" in kinds and not self.steps and _ERROR.match(text):
             self.error = number, text
+
+    def _take_step(self, number: int, who: LineOrigin, text: str) -> None:
+        state = counters(text)
+        if state != self.drawn or not state:
+            if not self.steps:
+                self.latest = who, text
+            elif self.advanced is None and who.speaker == self.latest[0].speaker:
+                self.advanced = _has_advanced(text, self.latest[1])
+            self.steps.append(number)
+        if len(self.steps) == 1:
+            self.latest_at = number
+        self.drawn = state
 
     def _take_end(self, number: int, text: str) -> None:
         if self.done is None:
@@ -210,6 +239,8 @@ class _TailReader:
         return Ending(
             (failed or self.last)[:300],
             progress=self.steps[1] if len(self.steps) > 1 else None,
+            advanced=self.latest_at if self.advanced else None,
+            stepper=self.latest[0],
             finished=finished,
             record=self.record,
             over=self.over,
@@ -228,13 +259,14 @@ def judge_ending(tail: bytes) -> Ending:
     for number, piece in _pieces(tail):
         close = seen < CLOSE
         kinds = sought if close else _hints(piece, sought)
-        text = split(readable(piece))[1].strip() if kinds or close else ""
+        who, text = split(readable(piece)) if kinds or close else (_NOBODY, "")
+        text = text.strip()
         if len(text or piece.strip()) <= 2:
             continue
         seen += 1
         if seen > LAST or not (sought or close):
             break
-        reader.take(number, text, kinds, close)
+        reader.take(number, who, text, kinds, close)
         sought = {kind: words for kind, words in sought.items() if not reader.is_known(kind)}
     return reader.ending()
 

@@ -24,6 +24,7 @@ _ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
 """Beginning of a line of advice: it says what to do if something is so, not that it is so."""
 _MAY_COME = re.compile(r"\b(?:can|could|may|might) (?:also )?(?:cause|lead to|result in) ")
 """Words of a warning of what may follow: an error named behind them has not happened."""
+_WRAPPER = re.compile(dialects.WRAPPERS)
 FIRST = 50
 """First lines in which the first time is searched."""
 ONLY_A_TEST = "a test says only that it failed"
@@ -159,6 +160,8 @@ class LogFile:
             end.done or steps < self._success,
             self._file,
             alive=self._alive.speakers(self._file),
+            advanced=first + end.advanced if end.advanced is not None else 0,
+            stepper=attribution.within(end.stepper, self._file).speaker,
             worked=self._alive.speakers(self._file, endings.MANY),
             restarted=self._tries.restarted,
             began=self._began,
@@ -286,6 +289,7 @@ class LogFile:
         values = {**line.values, **mentioned.own_words(line.text, context, at)}
         values |= {"message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         values |= {"own_frame": stack.own_frame} if stack.own_frame else {}
+        values |= {"wraps": "yes"} if _WRAPPER.fullmatch(raised[0]) else {}
         who, _ = mentioned.about(attribution.within(line.who, stack.writer), line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
         self._keep(replace(line, frame=stack.frame, chained=stack.chained), context, at)

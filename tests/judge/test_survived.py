@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.logs.judging import CLOSED, judged, raised, roots
 
 IMAGE = raised("", "PIL.UnidentifiedImageError: cannot identify image file '/data/x.JPEG'")
@@ -67,3 +69,58 @@ def test_what_was_logged_long_before_the_end_is_not_it(tmp_path: Path) -> None:
         assert judged(tmp_path, lost, text).verdict == "incomplete"
     alone = judged(tmp_path, steps(0, 30) + away + record("INFO train: going on"))
     assert not alone.findings  # nobody has lost a peer
+
+
+MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+CAUGHT = raised("", MEMORY).replace(
+    '12, in <module>\n    main()\n  File "/home/u/train.py", line 8, in main', "8, in fit"
+)
+SKIPPED = record("WARNING train: batch 7 was skipped")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (steps(5, 7) + CAUGHT + steps(7, 8), []),
+        (steps(5, 7) + SKIPPED + CAUGHT + steps(7, 8), []),
+        (steps(5, 7) + record(f"WARNING train: batch 7: {MEMORY}") + steps(7, 8), []),
+        (steps(5, 7) + CAUGHT, ["gpu/out-of-memory"]),
+        (steps(5, 7) + CAUGHT + steps(6, 7), ["gpu/out-of-memory"]),  # the same step again: a log that is drawn late
+        (steps(5, 7) + raised("", MEMORY) + steps(7, 8), ["gpu/out-of-memory"]),  # nobody caught it
+        (steps(5, 7) + CAUGHT + steps(7, 8) + FAILED.replace("-6", "1"), ["gpu/out-of-memory"]),
+        ("".join(f"[rank1]: {line}\n" for line in CAUGHT.splitlines()) + steps(7, 8), ["gpu/out-of-memory"]),
+    ],
+)
+def test_one_more_step_of_a_program_that_caught_an_error(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert [check for check, _ in roots(tmp_path, text)] == expected
+
+
+REJECTED = "usage: probe.py [-h] [--model MODEL]\nprobe.py: error: unrecognized arguments: --out x.json\n"
+
+
+def test_work_below_a_rejected_command_line_is_of_another_program(tmp_path: Path) -> None:
+    failed = raised("", MEMORY)
+    assert roots(tmp_path, REJECTED + steps(0, 9) + failed) == [("gpu/out-of-memory", ())]
+    assert roots(tmp_path, REJECTED + steps(0, 9)) == []
+    assert roots(tmp_path, REJECTED) == [("process/exception", ())]
+
+
+LEAVES = (
+    "[rank{0}]:[W1102 10:21:17.009112658 ProcessGroupNCCL.cpp:1524] Warning: WARNING: destroy_process_group() was not "
+    "called before program exit, which can leak resources. (function operator())\n"
+)
+MISSED = (
+    "[rank{0}]:[W1102 10:21:18.205932053 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=105, "
+    "addr=[node1]:35952, remote=[node0]:37127): Failed to recv, got 0 bytes. Connection was likely closed.\n"
+)
+
+
+def test_a_store_that_left_while_its_ranks_exit(tmp_path: Path) -> None:
+    """Rank 3's own exit came before it missed the store; rank 2 has not exited."""
+    leave = steps(0, 9) + LEAVES.format(0) + LEAVES.format(3)
+    assert judged(tmp_path, leave + MISSED.format(3)).verdict == "warn"
+    assert judged(tmp_path, leave + MISSED.format(2)).verdict == "incomplete"
+    assert judged(tmp_path, leave + MISSED.format(2) + MISSED.format(3)).verdict == "incomplete"
+    earlier = MISSED.format(3).replace(":18.", ":16.")
+    assert judged(tmp_path, steps(0, 9) + earlier + LEAVES.format(3)).verdict == "incomplete"
+    assert roots(tmp_path, leave + raised("[rank3]: ", "KeyError: 3") + MISSED.format(3))

@@ -360,3 +360,32 @@ def test_the_head_of_a_traceback_whose_end_is_known_is_no_symptom_of_its_own(tmp
     assert "process/exception" not in [candidate.check for candidate in found.candidates]
     cut = raised("[rank0]: ", CLOSED) + raised("[rank0]: ", "cut off")
     assert "process/exception" in [candidate.check for candidate in judged(tmp_path, cut).candidates]
+
+
+def test_the_error_within_a_checkpoint_exception(tmp_path: Path) -> None:
+    """Its text (__str__() in torch/distributed/checkpoint/api.py) is the traceback of each rank."""
+    outer = raised("", "torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([0])")
+    inner = raised("", "RuntimeError: Missing key in checkpoint state_dict: head.weight.").replace("):", "): (RANK 0)")
+    (root,) = judged(tmp_path, outer + inner).findings
+    assert "head.weight" in root.summary
+    (root,) = judged(tmp_path, outer).findings
+    assert "CheckpointException" in root.summary
+
+
+def test_an_error_that_a_warning_only_names_has_not_happened(tmp_path: Path) -> None:
+    may = (
+        "WARNING 11-28 19:08:15 [system_utils.py:222] Found ulimit of 1024 and failed to automatically increase. This "
+    )
+    named = f"{may}can cause fd limit errors like `OSError: [Errno 24] Too many open files`. Consider ulimit -n\n"
+    assert roots(tmp_path, named) == []
+    assert roots(tmp_path, named + "OSError: [Errno 24] Too many open files\n") == [("host/open-files-limit", ())]
+    told = "OSError: [Errno 24] Too many open files: '/data/x', which can cause lost samples\n"
+    assert roots(tmp_path, told) == [("host/open-files-limit", ())]
+
+
+def test_deepspeed_was_interrupted(tmp_path: Path) -> None:
+    """sigkill_handler() in deepspeed/launcher/launch.py ends the ranks first, then names the signal."""
+    killed = "[2026-02-20 20:27:13,107] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 2606346\n"
+    told = "[2026-02-20 20:27:14,902] [INFO] [launch.py:328:sigkill_handler] Main process received {}, exiting\n"
+    assert judged(tmp_path, killed + told.format("SIGINT")).candidates[0].check == "process/terminated"
+    assert roots(tmp_path, killed + told.format("SIGTERM")) == [("process/terminated", ())]

@@ -251,7 +251,8 @@ def _names(match: Match) -> list[tuple[object, ...]]:
 
 def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
     """Return the last unknown exception of the rank that failed first."""
-    traced = [match for match in raised if match.values.get("traced")] or [*raised]
+    inner = [match for match in raised if "wraps" not in match.values] or raised
+    traced = [match for match in inner if match.values.get("traced")] or [*inner]
     if not traced:
         return None
     named = {match.who.rank for match in rows} - {None}
@@ -304,10 +305,15 @@ def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
     if not ends:
         return None
     checks = {end.check for end in ends}
-    before = [match for match in symptoms if match.check not in checks]
+    before = [match for match in symptoms if match.check not in checks and not _ends_ranks(match)]
     if all("outside" in end.values and _after(end, before) for end in ends):
         return None  # a process ended from outside after a failure was ended because of it
     return min(ends, key=lambda match: ("outside" in match.values, not match.values.get("first"), match.order))
+
+
+def _ends_ranks(match: Match) -> bool:
+    """Return whether a launcher reports that it ends its ranks, as one does that is ended itself."""
+    return match.ended is not None and match.ended.reason == "ends its ranks"
 
 
 def _after(end: Match, symptoms: Sequence[Match]) -> bool:

@@ -28,6 +28,10 @@ _RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERR
 """Beginning of a logger's line: the program goes on, at least for now."""
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b")
 """Beginning of a logger's line below the level of an error."""
+_OVERCOME = re.compile(
+    rf"{_RECORD.pattern}|(?:usage: )?[\w./-]{{1,80}}: error: |Error: (?:No such|Invalid|Missing|Got)\b"
+)
+"""The same, or the report of a program that rejects its command line: the work below that is of another program."""
 FROM_OUTSIDE = ("cancelled", "launcher signalled", "preempted", "sent by launcher", "time limit")
 """Reasons for which a scheduler or a launcher ends a process that did not fail."""
 BUFFERED = 400
@@ -74,6 +78,25 @@ def after_a_stop(timeline: Timeline) -> list[Match]:
     ]
 
 
+def after_the_exit(timeline: Timeline) -> list[Match]:
+    """Return the lost peers that ranks report below their own exit, in logs where nothing failed: their store left
+    first."""
+    left: dict[tuple[str, int | None], int] = {
+        (match.source, rank): match.line
+        for match in reversed(timeline.matches)
+        if "leaves" in match.values
+        for rank in (match.who.rank, *match.ranks)
+        if rank is not None
+    }
+    return [
+        match
+        for life in timeline.lifelines.values()
+        if all(match.shows == "symptom" for match in life.events)
+        for match in life.events
+        if all(left.get((match.source, rank), match.line) < match.line for rank in match.ranks or (match.who.rank,))
+    ]
+
+
 def _crashed(match: Match) -> bool:
     """Return whether a process ended badly, by itself, by the report of its launcher or of Python."""
     end = match.ended
@@ -115,7 +138,7 @@ def _overcome(life: Lifeline) -> list[Match]:
     raised = [
         match
         for match in life.events
-        if is_raised(match) or "head" in match.values or (match.shows == "cause" and _RECORD.match(match.text))
+        if is_raised(match) or "head" in match.values or (match.shows == "cause" and _OVERCOME.match(match.text))
     ]
     last = max((last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
     alive, found = life.source.alive, list[Match]()
@@ -144,10 +167,21 @@ def _goes_on(life: Lifeline) -> bool:
         or any("final" in match.values for match in life.events)
     ):
         return False  # the steps below were written before
-    if source.progress > life.last:
+    if source.progress > life.last or (source.advanced > life.last and not life.launcher_ended and _is_caught(life)):
         return True
     left = source.done and all(match.shows == "symptom" for match in life.events)
     return (over or left) and not life.launcher_ended and not any(_is_death(match, source) for match in life.events)
+
+
+def _is_caught(life: Lifeline) -> bool:
+    """Return whether the speaker of the log's last step caught every error in it: Python's traceback begins in one of
+    its functions, or its logger wrote the error."""
+    raised = [match for match in life.events if "head" not in match.values]
+    return bool(raised) and all(
+        match.who.speaker == life.source.stepper
+        and (bool(match.values.keys() & {"caught", "logged"}) or _WARNED.match(match.text) is not None)
+        for match in raised
+    )
 
 
 def _may_be_flushed(match: Match, life: Lifeline) -> bool:
@@ -215,7 +249,7 @@ def revoked(timeline: Timeline) -> list[Match]:
     over = {
         (match.check, match.source): last_line(match)
         for match in timeline.matches
-        if match.shows == "noise" and "well" not in match.values
+        if match.shows == "noise" and match.values.keys().isdisjoint(("well", "leaves"))
     }
     return [
         match
@@ -338,6 +372,7 @@ PRINCIPLES: tuple[Callable[[Timeline], list[Match]], ...] = (
     of_another_day,
     after_success,
     after_a_stop,
+    after_the_exit,
     survived,
     revoked,
     logged,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.logs.dialects.dialect import SENT, Dialect, Wording
+from distdoctor.logs.dialects.dialect import ENDS_OTHERS, SENT, Dialect, Wording
 
 DIALECT = Dialect(
     ends=(
@@ -14,6 +14,12 @@ DIALECT = Dialect(
         ),
         Wording(
             "Killing subprocess ", r"sigkill_handler\] Killing subprocess \d|^Killing subprocess \d", "ends its ranks"
+        ),
+        Wording(
+            "Main process received SIG",
+            r"Main process received (?P<name>SIGINT|SIGTERM), exiting",
+            reason="launcher signalled",
+            marks=ENDS_OTHERS,
         ),
     )
 )

@@ -82,5 +82,6 @@ DIALECT = Dialect(
         ),
     ),
     over=r"\(SUCCEEDED\)|\btraining SUCCESS\b",
-    wrappers=r"(?:torch\.\S{1,80}\.)?(?:ChildFailedError|ProcessRaisedException|ProcessExitedException)\b",
+    wrappers=r"(?:torch\.\S{1,80}\.)?(?:ChildFailedError|ProcessRaisedException|ProcessExitedException"
+    r"|CheckpointException)\b",
 )

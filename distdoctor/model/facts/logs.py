@@ -123,6 +123,10 @@ class LogSource:
     0."""
     stopped: int = 0
     """First line in which a program reports that it ends because somebody asked it to; else 0."""
+    advanced: int = 0
+    """Line of its last step, if that is near its end and its counter is higher than that of the step before; else 0."""
+    stepper: tuple[object, ...] = ()
+    """Origin of that line, in the form of those in ``alive``."""
 
 
 @dataclass(frozen=True)
