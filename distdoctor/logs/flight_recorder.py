@@ -1,4 +1,4 @@
-"""Flight-recorder dumps of torch 2.4 to 2.13: reader, and comparison of the collectives that ranks recorded.
+"""Flight-recorder dumps of torch 2.2 to 2.13: reader, and comparison of the collectives that ranks recorded.
 
 Nothing in a dump is executed: a pickle is read only if it holds plain data, without any class or function.
 """
@@ -28,6 +28,7 @@ DEFAULT = "0"
 """Name of the default group."""
 MESSAGES = "only messages between two ranks are recorded, and no collective"
 OLD = "torch before 2.4 wrote it, which counts messages and collectives together: not compared"
+_MESSAGE = re.compile(r"nccl:(?:send|recv|coalesced)\b")
 _RANK = re.compile(r"rank[._-]?(\d{1,6})")
 _LAST_NUMBER = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl|txt|gz|zst|xz|bz2))*$")
 
@@ -85,6 +86,8 @@ def load(name: str, data: bytes) -> Dump:
     if len(data) > MAX_BYTES:
         raise BadDump(f"more than {MAX_BYTES >> 20} MiB, the rest was not read")
     content = _json(data) if data.lstrip()[:1] == b"{" else _pickle(data)
+    if isinstance(content, list) and content and all(isinstance(one, dict) and "seq_id" in one for one in content):
+        content = {"entries": content}  # torch 2.2 (torch/csrc/distributed/c10d/TraceUtils.h)
     if not isinstance(content, dict):
         raise BadDump("not a flight-recorder dump")
     match = _RANK.search(name.rpartition("/")[2]) or _LAST_NUMBER.search(name)
@@ -94,16 +97,17 @@ def load(name: str, data: bytes) -> Dump:
     numbers: dict[str, str] = {}
     entries = content.get("entries")
     entries = entries[:MAX_ENTRIES] if isinstance(entries, list) else []
-    passed_over = ""
+    passed_over, comparable = "", _counts_no_messages(entries)
     for entry in entries:
         if not isinstance(entry, dict):
             continue
         if entry.get("is_p2p"):
             passed_over = passed_over or MESSAGES
             continue
+        group, sequence = _group(entry.get("process_group")), _as_number(entry.get("collective_seq_id"))
         if "seq_id" in entry:
             passed_over = OLD
-        group, sequence = _group(entry.get("process_group")), _as_number(entry.get("collective_seq_id"))
+            sequence = _as_number(entry["seq_id"]) if comparable and _is_of_default(entry) else None
         if sequence is not None:
             groups.setdefault(group, {})[sequence] = _step(entry)
             numbers[str(_as_number(entry.get("pg_id")))] = group
@@ -138,6 +142,20 @@ def _group(value: Any) -> str:
     pg_config)."""
     name = value[0] if isinstance(value, (list, tuple)) and value else value
     return _as_text(name) if name not in (None, "") else DEFAULT
+
+
+def _is_of_default(entry: dict[str, Any]) -> bool:
+    """Return whether torch before 2.4 recorded it for the default group: each process numbers the others by itself."""
+    return _as_number(entry.get("pg_id")) == 0
+
+
+def _counts_no_messages(entries: Sequence[Any]) -> bool:
+    """Return whether the numbers of torch before 2.4 in the default group count collectives only: all from the first on
+    are there, and none is of a message. Such a batch takes a number, too, without an entry."""
+    own = [one for one in entries if isinstance(one, dict) and "seq_id" in one and _is_of_default(one)]
+    numbers = [_as_number(one["seq_id"]) for one in own]
+    messages = any(_MESSAGE.match(_as_text(one.get("profiling_name"))) for one in own)
+    return not messages and numbers == [*range(1, len(own) + 1)]
 
 
 def _as_number(value: Any) -> int | None:
@@ -187,7 +205,7 @@ def _step(entry: dict[str, Any]) -> Step:
         ),
         done=_is_done(entry),
         frame=place,
-        created=_as_number(entry.get("time_created_ns")) or 0,
+        created=_as_number(entry.get("time_created_ns")) or 1000 * (_as_number(entry.get("time_created_us")) or 0),
     )
 
 

@@ -173,11 +173,57 @@ def test_nccl_what_is_not_compared(tmp_path: Path, change: str, why: str) -> Non
     dumps = [nccl("2.4", STEP), nccl("2.4", STEP[:2], waits=False)]
     for entry in (entry for one in dumps for entry in one["entries"]):
         entry[change] = True if change == "is_p2p" else entry.pop("collective_seq_id")
+    for one in dumps if change == "seq_id" else []:
+        one["entries"][0]["profiling_name"] = "nccl:send 0->1"
     for one in dumps:
         del one["pg_status"]
     found = judged(tmp_path, {f"rank{n}.json": json.dumps(one).encode() for n, one in enumerate(dumps)})
     assert (found.verdict, found.findings) == ("incomplete", ())
     assert any(why in note for note in found.notes)
+
+
+# torch 2.2 pickles the list of entries alone, without a rank, the members of the groups and the types of elements
+# (NCCLTraceBuffer::dump() in torch/csrc/distributed/c10d/TraceUtils.h).
+KEPT = (
+    "pg_id",
+    "seq_id",
+    "profiling_name",
+    "time_created_us",
+    "input_sizes",
+    "output_sizes",
+    "state",
+    "retired",
+    "frames",
+)
+
+
+def old(calls: list[str], waits: bool = True, *, first: int = 1, group: int = 0) -> list[dict[str, Any]]:
+    """One rank's dump of torch 2.2."""
+    entries = nccl("", calls, waits)["entries"]
+    for number, entry in enumerate(entries, first):
+        entry |= {"seq_id": number, "pg_id": group, "time_created_us": entry["time_created_ns"] // 1000}
+    return [{key: entry[key] for key in KEPT} for entry in entries]
+
+
+@pytest.mark.parametrize(
+    ("waits", "over", "found"),
+    [
+        (old(STEP), old(STEP[:2], waits=False), [(MISSING, (1,))]),
+        (old(STEP), old([*STEP[:2], "broadcast"]), [(MISMATCH, (0, 1))]),
+        (old(STEP), old(STEP), []),
+        (old(["send 0->1", *STEP]), old(["recv 0->1", *STEP[:2]], waits=False), []),
+        (old(STEP, first=9), old(STEP[:2], waits=False, first=9), []),  # what was before is overwritten
+        (old(STEP, group=1), old(STEP[:2], waits=False, group=1), []),  # each process numbers its groups by itself
+    ],
+)
+def test_nccl_of_torch_2_2(
+    tmp_path: Path, waits: list[Any], over: list[Any], found: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    for rank, one in enumerate((waits, over)):
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(one, protocol=2))
+    judgement = judged_files(tmp_path)
+    assert [(one.check, one.ranks) for one in judgement.findings] == found
+    assert not any("not a flight-recorder dump" in note for note in judgement.notes)
 
 
 def test_nccl_two_ranks_that_differ(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ _ROTATED = re.compile(
     r"(?s)(?P<log>.+?)(?:[.-](?P<day>\d{8}(?:[-T_]?\d{4,6})?|\d{4}-\d\d-\d\d)|\.(?P<number>\d{1,3}))(?:\.(?:gz|zst|xz|bz2))?"
 )
 """Names that logrotate and Python's handlers give to older parts of a log."""
-_DUMPED = (b"entries", b"pg_config", b"pg_status")
+_DUMPED = (b"entries", b"pg_config", b"pg_status", b"profiling_name")
 """Keys near the beginning of a flight recorder's dump."""
 _CONTROL = bytes({*range(1, 32), 127} - {*b"\b\t\n\f\r\x1b"})
 """Bytes that occur in no text."""
