@@ -39,7 +39,7 @@ PREVENTS = "store hosted"
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    if job is None or not job.waiting:
+    if job is None or not (job.waiting or live.all_await_orders(job)):
         return
     gone = job.gone
     if not gone:

@@ -76,6 +76,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     if job.world == 1 or any(core.place.kind == live.places.STOPPED for core in job.cores):
         return  # process/stopped reports such a core
+    if job.gone and live.all_await_orders(job):
+        return  # process/gone reports the rank that an engine lacks
     held = held_ranks(job)
     if held and not nobody_waits(job, held) and not may_be_served(job, held):
         yield held_finding(job, held)
@@ -202,7 +204,10 @@ def is_held(rank: live.LiveRank, job: live.LiveJob) -> bool:
     if place.kind not in PLACES or rank.works or rank.pauses or not (place.sure or rank.process.main is None):
         return False
     moved = rank.process.moved
-    outside = live.outside_peer(job, rank) or place.why == live.stacks.ZMQ  # a client may have no request
+    outside = live.outside_peer(job, rank) or place.why in (
+        live.stacks.ZMQ,
+        live.stacks.AT_ZMQ,
+    )  # a client may have no request
     outside = outside or (place.why == live.stacks.ZMQ_FULL and live.may_be_taken(job, rank))
     return moved is not None and moved.seconds > 0 and not outside
 
@@ -226,6 +231,8 @@ def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
     """Return whether all ranks are known, none waits for ``held``, and these wait for orders, as idle workers do."""
     if any(map(job.abandoned, held)) or any(one in job.cores for one in held):
         return False
+    if live.all_await_orders(job) and len(job.numbers) < (job.world or 0):
+        return True  # a worker of another node may carry out the last order
     if job.waiting or job.core_waits or len(job.numbers) < (job.world or 0):
         return False
     at_rest = (live.places.CODE, live.places.QUEUE)
@@ -257,6 +264,8 @@ def key_of_nobody(job: live.LiveJob) -> list[live.LiveRank]:
     """Return the ranks that wait for a store key, if all ranks wait, so that none will write it."""
     if len(job.numbers) < (job.world or 0) or len(job.waiting) < len(job.ranks):
         return []
+    if any(rank.place.kind == live.places.HOSTING for rank in job.ranks):
+        return []  # it may write the key once its clients have joined
     asking = [rank for rank in job.waiting if rank.place.kind == live.places.KEY]
     return [] if any(live.just_asked(rank) for rank in asking) else asking
 

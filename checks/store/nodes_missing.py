@@ -194,6 +194,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield live.nodes_not_joined(job, absent)
     elif not of_joined and store and not store.tells_missing and 0 <= (store.arrived or 0) < (job.world or 0):
         yield live.nodes_not_joined(job, ())
+    else:
+        yield from live.clients_missing(job)
 
 
 def finding(

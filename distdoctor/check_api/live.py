@@ -46,10 +46,12 @@ __all__ = [
     "absent_ranks",
     "activity_text",
     "agents_missing",
+    "all_await_orders",
     "awaited",
     "awaits_orders",
     "awaits_rank",
     "before_store",
+    "clients_missing",
     "connect_wait",
     "dialling",
     "dialling_store",
@@ -557,6 +559,41 @@ def ranks_per_node(job: LiveJob) -> int:
     return max(sizes or Counter(hosts.values()).values(), default=1)
 
 
+def all_await_orders(job: LiveJob) -> bool:
+    """Return whether all ranks are workers of an engine that wait for their next order."""
+    return bool(job.ranks) and all(rank.place.kind == places.QUEUE for rank in job.ranks)
+
+
+def clients_missing(job: LiveJob) -> Iterator[Finding]:
+    """Yield the findings about ranks that wait in TCPStore() for further clients, as an engine for its trainer.
+
+    The size that the program gave is unknown; the store counts the clients that have joined."""
+    private = (view for view in (*job.stores, *job.further_stores) if view.arrived and not view.groups)
+    served = {view.served_by: view for view in private}
+    hosts = [rank for rank in job.ranks if rank.place.kind == places.HOSTING and rank.process.pid in served]
+    for rank in hosts if len(job.waiting) == len(job.ranks) else ():
+        view, line = served[rank.process.pid], stacks.at_line(rank.place.frame)
+        yield Finding.about(
+            (),
+            f"{rank.called.capitalize()} on {rank.node.name} waits{line} in TCPStore() for further clients of its "
+            f"store at port {view.port}; {view.arrived} joined, and this job has {len(job.ranks)} ranks here.",
+            title="A process outside the job did not join a store",
+            evidence=(
+                f"{rank.node.name}: the store at port {view.port} counts {view.arrived}",
+                *waiting_evidence(job, []),
+            ),
+            fixes=(
+                Fix(
+                    f"Start the other side of this group (the trainer of an engine, or the engine of a trainer) with "
+                    f"{endpoint(rank.node.name, view.port)}. Confirm with: `ss -tan sport = :{view.port}` on "
+                    f"{rank.node.name}."
+                ),
+            ),
+            severity="warn",
+            matters="the job continues if it joins before TCPStore() gives up (default: 5 min)",
+        )
+
+
 def nodes_not_joined(job: LiveJob, absent: Sequence[int]) -> Finding:
     """Return the finding that ranks of other nodes have not joined; ``absent`` is empty if they are unknown."""
     store, world = job.store, job.world or 0
@@ -593,7 +630,9 @@ def start_absent_ranks(job: LiveJob, absent: Sequence[int]) -> Fix:
     store, world, per_node = job.store, job.world or 0, ranks_per_node(job)
     missing = ranks_text(absent[:8]).lower() if absent else "the missing ranks"
     more = " and the others" if absent[8:] else ""
-    text = f"Start {missing}{more} with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE."
+    by_address = any(rank.place.call == "tcp://" for rank in job.ranks)
+    common = "init_method and world_size" if by_address else "MASTER_ADDR, MASTER_PORT and WORLD_SIZE"
+    text = f"Start {missing}{more} with the same {common}."
     numbers = sorted({rank // per_node for rank in absent})
     whole = world % per_node == 0 and len(absent) == len(numbers) * per_node
     if store is None or (absent and not whole) or world % per_node:

@@ -357,6 +357,18 @@ def listens(pid: int, call: Sequence[str]) -> bool:
     return port_served(pid, call, SocketTables()) is not None
 
 
+def at_zmq(pid: int, call: Sequence[str]) -> bool:
+    """Return whether the thread waits for a ZMQ socket: in poll(2) for one event counter, which ZMQ's own threads
+    raise (zmq::signaler_t::wait())."""
+    if (
+        call[0] != "poll"
+        or int(call[2], 16) != 1
+        or not any(n.startswith("ZMQbg/") for n in thread_names(pid).values())
+    ):
+        return False
+    return [read_link(pid, f"fd/{number}") for number in _waited_for(pid, call)] == ["anon_inode:[eventfd]"]
+
+
 def port_served(pid: int, call: Sequence[str], tables: SocketTables) -> int | None:
     """Return the TCP port at which the thread waits in such a call for connections, None if there is none."""
     for number in _waited_for(pid, call):

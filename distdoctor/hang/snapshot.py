@@ -17,7 +17,7 @@ from distdoctor.hang.blocked_on import EVENTS, sleep_left
 from distdoctor.hang.jobs import DISTRIBUTED, JobCandidate, LocalJob, Scan
 from distdoctor.hang.proc import FUTEX, SLEEP, WITH_FILE, SocketTables, name_of, poll_limit, restarted
 from distdoctor.hang.stacks import may_have_training_thread, training_thread
-from distdoctor.knowledge.live.stacks import PATHS
+from distdoctor.knowledge.live.stacks import AT_ZMQ, PATHS
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.facts import Frame, JobProcess, JobThread, ProcessChanges
 from distdoctor.model.facts.job import SERVES, Role
@@ -251,6 +251,8 @@ def _waits_at(pid: int, call: Sequence[str], tables: SocketTables, *, serves: bo
         if socket is not None and socket.remote_port:
             return f"{link} to {endpoint(socket.remote, socket.remote_port)}"
         return f"{link} ({_OUTPUT[call[1]]})" if link.startswith("pipe:") and call[1] in _OUTPUT else link
+    if serves and proc.at_zmq(pid, call):
+        return AT_ZMQ
     asked = proc.connection_of_call(pid, call, tables) if asks and call[0] in _POLLS else None
     return f"socket: to {endpoint(asked.remote, asked.remote_port)}" if asked is not None else ""
 

@@ -40,7 +40,7 @@ LOCALS_SECONDS = 4.0
 TRIES, BETWEEN = 3, 0.015
 """Tries, and seconds between them, to find a running process idle."""
 MOST_FRAMES = 60
-_C10D = "torch/distributed/distributed_c10d.py"
+_C10D, _RENDEZVOUS = "torch/distributed/distributed_c10d.py", "torch/distributed/rendezvous.py"
 _FILELOCK = ("filelock/_api.py", "filelock/_core/_acquire.py")
 """Files of filelock that wait for a lock: up to 3.x, and from 4.0 on."""
 _AWAITED = r"<(?:\w+\.)*(Work|R?[Ll]ock|(?:File|Hash|Prefix)Store) at "
@@ -188,6 +188,9 @@ def _frame(frame: dict[str, Any]) -> Frame:
     given = None
     if short.endswith(_C10D):
         given = _given(frame.get("locals"))
+    elif short.endswith(_RENDEZVOUS):
+        size = _texts(frame.get("locals")).get("world_size", "")
+        given = CallArguments(world_size=int(size)) if re.fullmatch(r"\d{1,7}", size) else None
     elif short.endswith(_FILELOCK):
         given = _given_lock(frame.get("locals"))
     elif own:

@@ -136,7 +136,7 @@ class LiveJob:
 
     @cached_property
     def worlds(self) -> dict[int, tuple[int, ...]]:
-        """Return the world sizes in the variables of its ranks -> those ranks."""
+        """Return the world sizes in the variables of its ranks, else in their calls -> those ranks."""
         sizes: dict[int, set[int]] = {}
         for rank in self.ranks:
             if rank.process.world_size is not None and rank.number is not None:
@@ -144,6 +144,9 @@ class LiveJob:
         group = self.store.default_group if self.store and not self.store.restarted else None
         for size, members in (group.worlds if group else {}).items():
             sizes.setdefault(size, set()).update(members)
+        for rank in self.ranks if not sizes else ():
+            if (size := stacks.meeting_size(rank.process.main)) and rank.number is not None:
+                sizes.setdefault(size, set()).add(rank.number)
         return {size: tuple(sorted(ranks)) for size, ranks in sorted(sizes.items(), key=lambda pair: -len(pair[1]))}
 
     @property

@@ -288,7 +288,8 @@ def _awaits_thread_in_collective(view: _View) -> Place | None:
 
 
 def _hosts_own_store(view: _View) -> Place | None:
-    if sleeps(view.main) and switches_of(view.process) > POLLS and _hosts_further_store(view.process):
+    asks = sleeps(view.main) or view.main.call in ("poll", "recvfrom", "sendto")  # its own store, how many joined
+    if asks and switches_of(view.process) > POLLS and _hosts_further_store(view.process):
         return Place(HOSTING, "TCPStore", view.own, sure=False)
     return None
 

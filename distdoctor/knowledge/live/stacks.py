@@ -23,6 +23,8 @@ _SHARED = ("multiprocessing/synchronize.py", "multiprocessing/connection.py")
 _QUEUE = "shm_broadcast.py"
 SHARED, FULL = "shared memory without a message", "shared memory without space"
 ZMQ, ZMQ_FULL = "ZMQ socket without a message", "ZMQ socket that takes no more"
+AT_ZMQ = "ZMQ socket"
+"""Wait for a ZMQ socket of which no stack shows whether it receives or sends."""
 _BY_CALL = {"acquire_read": SHARED, "acquire_write": FULL}
 _INNER = 5
 """Innermost frames of a wait in a queue."""
@@ -74,6 +76,12 @@ def meets_at(thread: JobThread | None) -> str:
     return f"tcp:// with port {where.rpartition(':')[2]}" if where.startswith("tcp://") else where
 
 
+def meeting_size(thread: JobThread | None) -> int | None:
+    """Return the number of ranks for which the thread's store waits, None if unknown."""
+    given = (frame.given.world_size for frame in (thread.frames if thread else ()) if frame.given)
+    return next(filter(None, given), None)
+
+
 def _naming(thread: JobThread) -> tuple[str, int] | None:
     """Return the outermost function of torch.distributed with a rank argument, and that rank."""
     named = (f for f in reversed(thread.frames) if f.given)
@@ -113,6 +121,8 @@ def awaited_queue(thread: JobThread | None) -> str:
         return kind
     if zmq := [frame for frame in inner if frame.file.startswith("zmq/") or "/zmq/" in frame.file]:
         return ZMQ_FULL if any(".send" in f".{frame.function}" for frame in zmq) else ZMQ
+    if thread is not None and thread.reads == AT_ZMQ and not calls:
+        return AT_ZMQ
     return SHARED if "dequeue" in calls else FULL if "enqueue" in calls else ""
 
 
@@ -124,7 +134,7 @@ def awaits_worker(one: JobProcess) -> bool:
 def awaits_request(thread: JobThread | None) -> bool:
     """Return whether the thread of an engine's core waits for a request: in a queue of Python's or of ZMQ."""
     inner = thread.frames[:_INNER] if thread is not None else ()
-    return awaited_queue(thread) == ZMQ or any(frame.file.rpartition("/")[2] == "queue.py" for frame in inner)
+    return awaited_queue(thread) in (ZMQ, AT_ZMQ) or any(frame.file.rpartition("/")[2] == "queue.py" for frame in inner)
 
 
 def awaits_process(thread: JobThread | None) -> bool:

@@ -54,6 +54,8 @@ class CallArguments:
     """File that filelock is to lock; empty if unknown, or for another function."""
     soft: bool = False
     """True if the file's existence is the lock (filelock's ``SoftFileLock``), not a kernel lock on it."""
+    world_size: int | None = None
+    """Clients for which the store that it makes waits (torch/distributed/rendezvous.py); None for other functions."""
     has: Literal["", "work", "lock", "either", "store"] = ""
     """For the job's own code: a ``Work`` of torch.distributed, or a lock, or both; or neither of them, but a store of
     torch.distributed. Empty if it has none of these, or is not the job's own."""

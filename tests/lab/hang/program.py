@@ -21,13 +21,14 @@ import torch.distributed as dist
 
 from tests.lab.hang.alone import ALONE
 from tests.lab.hang.elsewhere import ELSEWHERE, ELSEWHERE_HOLDS, ELSEWHERE_STEPS
-from tests.lab.hang.engines import ENGINE_STEPS, core, entitle
+from tests.lab.hang.engines import ENGINE_STEPS, fork_ranks
 from tests.lab.hang.everyday import EVERYDAY, EVERYDAY_HOLDS, EVERYDAY_STEPS
 from tests.lab.hang.holds import FOLDER, HOLDS
 from tests.lab.hang.kernel_waits import KERNEL_WAITS, slow_server
 from tests.lab.hang.libraries import LIBRARIES, LIBRARY_STEPS
 from tests.lab.hang.mistakes import MISTAKES
 from tests.lab.hang.reports import REPORTS, pause_in_steps
+from tests.lab.hang.row import FORKING
 from tests.lab.hang.slow_programs import STEPS
 from tests.lab.hang.slow_trainers import LONG, LONG_STEPS
 from tests.lab.hang.together import TOGETHER, expect, reduce
@@ -138,23 +139,8 @@ if __name__ == "__main__":
 
         shape = int(sys.argv[3])
         spawn(forked, (shape, sys.argv[4:]), nprocs=shape)  # type: ignore[no-untyped-call]
-    elif sys.argv[2] in ("fork", "engine"):
-        engine, planned = sys.argv[2] == "engine", sys.argv[4:]
-        first, count, world = map(int, sys.argv[3].split(","))
-        if engine:
-            entitle("VLLM::EngineCore")
-        children = []
-        for number in range(first, first + count):
-            child = os.fork()
-            if child == 0:
-                if engine:
-                    entitle(f"VLLM::Worker_TP{number}")
-                forked(number, world, planned)
-                os._exit(0)
-            children.append(child)
-        if engine:
-            core(world, planned)
-        for child in children:
-            os.waitpid(child, 0)
+    elif sys.argv[2] in FORKING:
+        first, count, whole = map(int, sys.argv[3].split(","))
+        fork_ranks(sys.argv[2], range(first, first + count), whole, sys.argv[4:], forked)
     else:
         main(sys.argv[2:])

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 Act = Callable[["Running"], None]
 """Something done to a job that runs: its rank is stopped, a host of it is started, a filter is taken away."""
-Launcher = Literal["env", "static", "c10d", "fork", "spawn", "accelerate", "engine"]
+FORKING = ("fork", "engine", "cores", "frontend", "schedulers", "actors")
+Launcher = Literal[
+    "env", "static", "c10d", "spawn", "accelerate", "fork", "engine", "cores", "frontend", "schedulers", "actors"
+]
 """env: each rank by its own command with RANK and the like. static, c10d: torchrun. fork: one command per host, which
 forks its ranks and gives them their numbers without any variable. spawn: one command that starts them by
-torch.multiprocessing.spawn; accelerate: ``accelerate launch``; both on one host. engine: as fork, with the titles and
-the queue of an inference engine."""
+torch.multiprocessing.spawn; accelerate: ``accelerate launch``; both on one host. The others fork, with the titles and
+the queues of engines: vLLM's core above its workers, a core above each worker, cores that have no workers yet below a
+frontend, SGLang's schedulers, Ray's actors."""
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.lab.hang.row import Job
+from tests.lab.hang.row import FORKING, Job
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.host import ROOT, SHARED, Process
 from tests.lab.harness.launch import C10D_PORT, PORT
 from tests.lab.harness.namespaces import children
 
 PROGRAM = str(ROOT / "tests/lab/hang/program.py")
-PIPES = ("pipe", "answer", "lock", "child", "loader")
+PIPES = ("pipe", "answer", "grammar", "lock", "child", "loader")
 """The steps whose key is a pipe."""
 
 
@@ -56,7 +56,7 @@ class Running:
         job, master = self.job, self.cluster[0].name
         plain = [sys.executable, PROGRAM, self.inside]
         threads: dict[str, str | None] = {"OMP_NUM_THREADS": "1"}
-        if job.launcher in ("fork", "engine"):
+        if job.launcher in FORKING:
             shape = f"{host * job.nproc},{job.nproc},{job.world}"
             return [([*plain, job.launcher, shape, *job.steps], threads)]
         if job.launcher == "spawn":
