@@ -16,7 +16,7 @@ from distdoctor.hang import debug_server, jobs, namespaces, proc, snapshot
 from distdoctor.hang.debug_server import recorders_of
 from distdoctor.hang.jobs import JobCandidate, LocalJob
 from distdoctor.hang.store import view
-from distdoctor.logs import flight_recorder
+from distdoctor.logs import flight_recorder, nccl_inspector
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, RasView, StoreView, WorkerServer
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RANK
@@ -165,7 +165,7 @@ def _looked_at(found: LocalJob, wanted: Wanted, scan: jobs.Scan, meanwhile: Call
     if not found.members:
         notes.append("no process of the job was looked at: only what its store holds is known here")
     processes = look.processes
-    job = _facts(found, processes, look.apart, [*notes, *found_notes])
+    job = _facts(found, processes, look.apart, [*notes, *found_notes, *inspector_notes(found)])
     servers, ras = ask_services(found, views, processes, timeout=SERVICE_SECONDS, host=platform.node())
     asked_already = {server.rank for server in servers if server.recorders}
     servers = (*servers, *(one for one in read_recorder_files(found) if one.rank not in asked_already))
@@ -347,6 +347,35 @@ def _by_ras(processes: Iterable[JobProcess], *, timeout: float) -> RasView | Non
             address = "127.0.0.1" if anywhere else found.local
             return debug_server.ask_ras(address, found.local_port, timeout=timeout, world=one.world_size)
     return None
+
+
+# Files of NCCL's Inspector plugin, which also counts the collectives of communicators outside torch, such as pynccl's.
+
+
+INSPECTOR = "NCCL_INSPECTOR_DUMP_DIR"
+_MOST_FILES, _END_BYTES = 256, 1 << 20
+"""Most files that are read, and bytes of the end of each: later records have the higher numbers."""
+
+
+def inspector_notes(found: LocalJob) -> Iterator[str]:
+    """Yield the ranks that completed fewer collectives than their peers, by files written since the job's start."""
+    since = time.time() - max((proc.uptime() - one.started for one in found.ranks), default=0.0)
+    folders = {
+        one.variables[INSPECTOR]: one.pid for one in found.ranks if os.path.isabs(one.variables.get(INSPECTOR, ""))
+    }
+    progress = nccl_inspector.Progress()
+    for folder, pid in folders.items():
+        for name in sorted(proc.list_names(pid, f"root{folder}"))[:_MOST_FILES]:
+            try:
+                number = os.open(f"/proc/{pid}/root{folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except OSError:
+                continue
+            with open(number, "rb") as file:
+                status = os.fstat(number)
+                if stat.S_ISREG(status.st_mode) and status.st_mtime >= since:
+                    file.seek(max(0, status.st_size - _END_BYTES))
+                    list(progress.take([file.read(_END_BYTES)]))
+    yield from (f"NCCL's {line}" for line in progress.compared())
 
 
 # Flight-recorder files that ranks on this host wrote recently. No rank is asked to write one.

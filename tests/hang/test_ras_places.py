@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from distdoctor.cli.diagnose import of_facts
 from distdoctor.model.facts import Frame, JobProcess, ProcessChanges, RasCount, RasRank, RasView, Socket
 from tests.facts_builder import CHECKS
@@ -50,6 +52,15 @@ def test_who_is_ahead_in_a_collective_waits_in_it() -> None:
         "fail",
         [("process/waiting-in-user-code", "all")],
     )
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_communicator_that_torch_does_not_know(named: bool) -> None:
+    """As pynccl's: no thread of torch's shows that the process uses NCCL, but RAS names it."""
+    counts = (count("all_reduce", 4, 3), count("all_gather", 0, 1)) if named else ()
+    alone = [replace(one, threads=one.threads[:1]) for one in (spinning(0), spinning(1))]
+    roots = [("collective/mismatch", "one-of")] if named else []
+    assert said(*alone, counts=counts)[1] == roots
 
 
 def test_who_gets_on_is_waited_for_and_not_blamed() -> None:

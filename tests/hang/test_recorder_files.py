@@ -1,7 +1,8 @@
-"""Flight recorders on disk: those that a rank of the job wrote itself, and no others."""
+"""Flight recorders and files of NCCL's Inspector: those of this job, and no others."""
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from pathlib import Path
@@ -70,3 +71,26 @@ def test_one_that_another_user_left(tmp_path: Path) -> None:
 def test_one_that_would_run_code(tmp_path: Path) -> None:
     (tmp_path / "trace_5").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
     assert inspect.read_recorder_files(found(tmp_path)) == ()
+
+
+@pytest.mark.parametrize("what", ["written now", "older", "link"])
+def test_files_of_nccls_inspector(tmp_path: Path, what: str) -> None:
+    """Of a communicator of four ranks, in the form of inspectorStateDumpJSON(): rank 2 completed fewer collectives."""
+    job = found(tmp_path)
+    job.ranks[0].variables["NCCL_INSPECTOR_DUMP_DIR"] = str(tmp_path / "inspector")
+    (tmp_path / "inspector").mkdir()
+    for rank, last in enumerate((9, 9, 7, 9)):
+        record = {
+            "header": {"id": "0x7f8c496ae9f661", "rank": rank, "n_ranks": 4, "nnodes": 1},
+            "metadata": {"inspector_output_format_version": "v4.0", "hostname": "n1", "pid": 100 + rank},
+            "coll_perf": {"coll": "AllReduce", "coll_sn": last, "coll_msg_size_bytes": 8},
+        }
+        path = tmp_path / f"inspector/n1-pid{100 + rank}.log"
+        target = path if what != "link" else tmp_path / path.name
+        target.write_text(json.dumps(record, separators=(",", ":")) + "\n")
+        if what == "link":
+            path.symlink_to(target)
+        elif what == "older":
+            os.utime(path, (1e9, 1e9))
+    said = "NCCL's inspector: rank 2 completed AllReduce number 7 of communicator 0x7f8c496ae9f661 last, the others "
+    assert [*inspect.inspector_notes(job)] == ([f"{said}number 9"] if what == "written now" else [])

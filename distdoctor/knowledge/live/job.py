@@ -145,8 +145,8 @@ class LiveJob:
         for size, members in (group.worlds if group else {}).items():
             sizes.setdefault(size, set()).update(members)
         for rank in self.ranks if not sizes else ():
-            if (size := stacks.meeting_size(rank.process.main)) and rank.number is not None:
-                sizes.setdefault(size, set()).add(rank.number)
+            if (met := stacks.meeting_size(rank.process.main)) and rank.number is not None:
+                sizes.setdefault(met, set()).add(rank.number)
         return {size: tuple(sorted(ranks)) for size, ranks in sorted(sizes.items(), key=lambda pair: -len(pair[1]))}
 
     @property
@@ -441,8 +441,13 @@ class LiveRank:
         It stays at one place as far as is seen, or without a stack it reads and writes nothing. It looks the same below
         a call of torch.distributed (recv() and barrier() with NCCL 2.28, seen on an H200).
         """
+        return bool(stacks.threads_of(self.process, "pt_nccl")) and self.spins_in_place
+
+    @property
+    def spins_in_place(self) -> bool:
+        """Return whether it is active with the processor alone, and at one place as far as is seen."""
         moved = self.process.moved
-        if moved is None or not stacks.threads_of(self.process, "pt_nccl") or moved.stack:
+        if moved is None or moved.stack:
             return False
         if self.place.kind not in _MAY_SPIN or not self._only_computes or moved.exchanged > stacks.MUCH:
             return False
@@ -558,7 +563,10 @@ def in_nccl(ranks: Sequence[LiveRank], views: Iterable[RasView]) -> list[LiveRan
     """
     answered = list(views)
     counts = [count for view in answered for count in view.counts if _of_these(count, ranks)]
-    ahead = {rank: excess for rank in ranks if rank.may_spin and (excess := _ahead(rank, ranks, counts))}
+    # A communicator outside torch, such as pynccl's, has no thread of torch's: RAS names its processes.
+    named = {one.pid for count in counts for one in count.ranks}
+    may = [rank for rank in ranks if rank.may_spin or (rank.process.pid in named and rank.spins_in_place)]
+    ahead = {rank: excess for rank in may if (excess := _ahead(rank, ranks, counts))}
     placed = [_placed(rank, ahead) for rank in ranks] if ahead else list(ranks)
     return [_bereft(rank, answered) if rank.may_spin and not rank.place.spins else rank for rank in placed]
 
