@@ -43,6 +43,8 @@ class RunFlags:
     dry_run: bool = False
     baseline: Path | None = None
     token: str | None = field(default=None, repr=False)
+    per_gpu: bool = False
+    """An actor of Ray for each GPU, with one rank, instead of one for each node."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ OPTIONS: dict[str, Any] = {
     "token": _advanced(
         metavar="TEXT", help="Secret that all nodes share, against forged messages. [$DISTDOCTOR_TOKEN, hidden from ps]"
     ),
+    "per_gpu": _advanced("--per-gpu", help="With --ray: an actor with one rank for each GPU, as a bundle of one GPU."),
     # the hosts of a remote run
     "hosts": _hosts(
         metavar="HOSTS", help="Run on these hosts over ssh, such as gpu[01-16],extra7; the first is node 0."

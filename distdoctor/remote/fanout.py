@@ -205,7 +205,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
     def _refuse_duplicate(self, line: HostConnection) -> None:
         """Stop a run with two names of one machine: its nodes would share its ports, and count as two."""
         same = [one for one in self.lines if line.machine and one.machine == line.machine]
-        if len(same) > 1 and self._stopped is None:
+        if len(same) > 1 and self._stopped is None and not line.target.shares:
             self.twice = same[0].target.host.name, same[1].target.host.name
             self._stop(time.monotonic())
 

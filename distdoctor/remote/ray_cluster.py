@@ -83,6 +83,18 @@ def for_job(
     )
 
 
+def each_gpu(targets: Sequence[HostTarget]) -> tuple[HostTarget, ...]:
+    """Return a target for each GPU that a job's actors take on these nodes, each with one rank. Raises UsageError."""
+    found = tuple(
+        replace(one, host=NamedHost(f"{one.host.name}-gpu{number}", 1), before=(*one.before[:-1], "1"), shares=True)
+        for one in targets
+        for number in range(int(one.before[-1]))
+    )
+    if not found:
+        raise UsageError("--per-gpu: no node of this Ray cluster has a GPU")
+    return found
+
+
 def _ask(address: str) -> dict[str, Any]:
     """Start the driver, which ends with this process, and return its first line. Raises UsageError."""
     source = importlib.resources.files(__package__).joinpath("ray_driver.py").read_text()

@@ -57,6 +57,8 @@ class HostTarget:
     """Last stage of a check there: its imports begin before the order has arrived."""
     gpus: int = 0
     """GPUs of the node that Ray gives to its actors; 0 with any other transport."""
+    shares: bool = False
+    """True if further actors of Ray are meant to run on its node."""
 
     def command(self, setup: str | None) -> list[str]:
         """Return the whole command line. ``setup``: a line of shell that runs there first."""

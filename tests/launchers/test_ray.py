@@ -49,11 +49,11 @@ def cluster() -> Iterator[Cluster]:
         yield hosts
 
 
-def start(host: Host, **variables: str) -> None:
+def start(host: Host, *flags: str, **variables: str) -> None:
     """Start a raylet; its own output would keep a pipe open."""
     place = ["--head", "--port=6379", "--include-dashboard=false"] if host.index == 0 else [f"--address={HEAD}"]
     ports = [f"--{name}={port}" for name, port in zip(AGENT_PORTS, PORTS, strict=True)]
-    command = [*RAY, "start", *place, *ports, "--num-cpus=1",
+    command = [*RAY, "start", *place, *ports, "--num-cpus=1", *flags,
                f"--node-ip-address={host.addresses[0]}", "--object-store-memory=90000000"]  # fmt: skip
     script = f"{shlex.join(command)} >{PRIVATE}/ray.log 2>&1 </dev/null || {{ tail {PRIVATE}/ray.log; exit 1; }}"
     for _ in range(3):  # Ray gives its own processes 30 s to start, which a busy machine may miss
@@ -185,6 +185,17 @@ def test_ctrl_c_leaves_nothing(cluster: Cluster) -> None:
     report = json.loads(process.communicate(timeout=120)[0])
     assert report["verdict"] != "pass"
     assert "interrupted by SIGINT" in report["notes"][0]
+    nothing_left(cluster)
+
+
+def test_an_actor_for_each_gpu(cluster: Cluster) -> None:
+    """A GPU is a number that Ray counts: none is there. The last two hosts start again with some."""
+    for host in (cluster[1], cluster[2]):
+        host.run([*RAY, "stop", "--force"], env=ENVIRONMENT, timeout=120)
+        start(host, "--num-gpus=2")
+    status, report = check(cluster[0], "--ray", HEAD, "--per-gpu", "--nnodes", "2", "--backend", "gloo")
+    assert (status, report["verdict"], report["findings"]) == (0, "pass", [])
+    assert [node["name"] for node in report["nodes"]] == ["host1-gpu0", "host1-gpu1", "host2-gpu0", "host2-gpu1"]
     nothing_left(cluster)
 
 

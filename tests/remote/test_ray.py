@@ -100,6 +100,16 @@ def test_nodes_of_the_job_and_their_gpus(
     assert {one.host.name: one.before[-1] for one in chosen} == gpus
 
 
+def test_an_actor_for_each_gpu(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_RAY", json.dumps([node(0), node(1, 4), node(2, 4)]))
+    found = ray_cluster.nodes_of(address)
+    each = ray_cluster.each_gpu(ray_cluster.for_job(*found, None, 2))
+    names = ["host2-gpu0", "host2-gpu1", "host1-gpu0", "host1-gpu1"]
+    assert [(one.host.name, one.host.slots, one.before[-1]) for one in each] == [(name, 1, "1") for name in names]
+    with pytest.raises(UsageError, match="--per-gpu: no node of this Ray cluster has a GPU"):
+        ray_cluster.each_gpu(ray_cluster.for_job([one for one in found[0] if not one.gpus], (), None, None))
+
+
 def test_two_nodes_of_one_name_are_told_apart(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     twin = {**node(1), "NodeManagerHostname": "host0"}
     monkeypatch.setenv("STANDIN_RAY", json.dumps([node(0), twin]))

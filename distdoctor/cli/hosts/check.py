@@ -40,7 +40,7 @@ _TAKEN = (NNODES, NODE_RANK, RDZV_ENDPOINT, STANDALONE, LOCAL_RANK)
 def check_hosts(command: CheckCommand) -> int:
     """Check, print the report, and return the exit status. Raises UsageError."""
     telling, began = Telling.from_flags(command.report), time.time()
-    flag, targets = orchestrate.targets_of(command.where, command.launch)
+    flag, targets = orchestrate.targets_of(command.where, command.launch, command.how.per_gpu)
     orders = _orders(command, flag, targets)
     command.check_times()
     require_one_of("--until", command.how.until, STAGES)
@@ -101,10 +101,11 @@ def _orders(command: CheckCommand, flag: str, targets: Sequence[HostTarget]) -> 
     master = launch.master_addr or (_master(flag, targets[0]) if len(targets) > 1 else None)
     common = replace(launch, nnodes=str(len(targets)), master_addr=master)
     how = {**asdict(command.how), "save": None, "token": command.token()}
-    del how["baseline"]
+    del how["baseline"], how["per_gpu"]
     orders = []
     for rank, target in enumerate(targets):
-        nproc = common.nproc_per_node or (str(target.host.slots) if target.host.slots else None)
+        slots = str(target.host.slots) if target.host.slots else None
+        nproc = slots if command.how.per_gpu else common.nproc_per_node or slots
         flags = replace(common, node_rank=rank, nproc_per_node=nproc)
         if rank == 0:
             resolve(flags, {}, lambda: 0, lambda: 1)  # an error in a flag is reported here, and once

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 RAY = "--ray"
 
 
-def targets_of(where: HostFlags, job: Flags | None = None) -> tuple[str, tuple[HostTarget, ...]]:
+def targets_of(where: HostFlags, job: Flags | None = None, per_gpu: bool = False) -> tuple[str, tuple[HostTarget, ...]]:
     """Return the flag that names the hosts, and the hosts. ``job``: the launch, of which Ray places actors. Raises
     UsageError."""
     flags = {
@@ -45,6 +45,8 @@ def targets_of(where: HostFlags, job: Flags | None = None) -> tuple[str, tuple[H
     (flag,) = given
     if flag != "--pods" and (where.namespace or where.container):
         raise UsageError("-n and --container belong to --pods")
+    if per_gpu and flag != RAY:
+        raise UsageError(f"--per-gpu belongs to {RAY}")
     if flag == "--slurm-job":
         targets = transports.into_slurm_job(str(where.slurm_job))
     elif flag == "--pods":
@@ -55,6 +57,7 @@ def targets_of(where: HostFlags, job: Flags | None = None) -> tuple[str, tuple[H
         targets, dead = ray_cluster.nodes_of(str(where.ray))
         if job is not None:
             targets = ray_cluster.for_job(targets, dead, _number(job.nnodes), _number(job.nproc_per_node))
+        targets = ray_cluster.each_gpu(targets) if per_gpu else targets
     else:
         named = (
             transports.hosts_named(where.hosts)
