@@ -94,7 +94,7 @@ PREVENTS = "gloo group formed"
 LOOKS_AT = ("everyone",)
 COPIED = ("MASTER_", "VLLM_")
 """Beginnings of the variables that Ray Train sets itself, and that vLLM's executor copies to its workers
-(vllm/ray/ray_env.py, vLLM 0.11)."""
+(vllm/ray/ray_env.py)."""
 NETWORKS = {"NCCL_IB_DISABLE", "NCCL_NET"}
 ENDED = ("store", "gloo", "nccl", "barrier", "collective")
 OF_NCCL = re.compile(r"(TORCH_)?NCCL_")

@@ -371,8 +371,8 @@ _AGENTS = ("run", "launch")
 _TITLE = re.compile(r"[\w.-]{1,40}::[\w.:()=-]{1,80}")
 """Titles of vLLM's processes (``VLLM::EngineCore_DP0``; the first part can be set), SGLang's and Ray's."""
 _WORKER = re.compile(r"::(?:Worker|scheduler|gpu_worker)(?:_|$)")
-"""Part of the titles of an engine's ranks: vLLM's (v1/executor/multiproc_executor.py in 0.11) and SGLang's
-(srt/managers/scheduler.py, multimodal_gen in 0.5)."""
+"""Part of the titles of an engine's ranks: vLLM's (v1/executor/multiproc_executor.py) and SGLang's
+(srt/managers/scheduler.py, multimodal_gen)."""
 _HELPER = re.compile(r"::(?:APIServer|DPCoordinator|tokenizer|detokenizer|data_parallel_controller|http_server|router)")
 """The same for the processes that serve the ranks of an engine, and are none."""
 DATA_WORKER = "pt_data_worker"

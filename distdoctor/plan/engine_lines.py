@@ -14,6 +14,7 @@ from typing import Any
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.plan import EnginePort
 from distdoctor.plan.job_line import (
+    MAX_BYTES,
     JobLine,
     here_alone,
     in_file,
@@ -27,6 +28,7 @@ from distdoctor.plan.job_line import (
     shared,
     word,
 )
+from distdoctor.plan.launchers.base import text_of
 from distdoctor.plan.syntax import split_endpoint
 
 _VLLM = {
@@ -37,8 +39,8 @@ _VLLM = {
     "--data-parallel-rank": ("-dpn",), "--data-parallel-start-rank": ("-dpr",),
     "--data-parallel-size-local": ("-dpl",), "--data-parallel-address": ("-dpa",),
     "--data-parallel-rpc-port": ("-dpp",), "--data-parallel-backend": ("-dpb",),
-    "--distributed-executor-backend": (), "--port": (), "--uds": (), "--config": (), "--kv-transfer-config": (),
-    "--kv-transfer-config.kv_connector": (), "--kv-transfer-config.kv-connector": (),
+    "--distributed-executor-backend": (), "--model": (), "--port": (), "--uds": (), "--config": (),
+    "--kv-transfer-config": (), "--kv-transfer-config.kv_connector": (), "--kv-transfer-config.kv-connector": (),
 }  # fmt: skip
 """Options of vLLM that decide about its ranks and ports, with their short names."""
 VLLM_PORT, MASTER, RPC, API = "VLLM_PORT", 29501, 29550, 8000
@@ -67,7 +69,8 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
     sizes = [number(given, f"--{name}-size", 1) for name in _DIMENSIONS]
     dp, each = sizes[0], sizes[1] * sizes[2] * sizes[3]
     nodes = number(given, "--nnodes", 1)
-    line = JobLine("vLLM", **_vllm_groups(given, sizes), ports=(*_vllm_ports(given, words, env, served),))
+    dense = _is_dense(given.get("--model") or (words[0] if words[:1] and not words[0].startswith("-") else ""))
+    line = JobLine("vLLM", **_vllm_groups(given, sizes, dense), ports=(*_vllm_ports(given, words, env, served),))
     if "MooncakeStoreConnector" in " ".join(words):
         line = replace(line, problems=(*mooncake_problems("MOONCAKE_CONFIG_PATH", env, nodes > 1),))
     if nodes > 1:
@@ -99,10 +102,21 @@ _EXPERTS = ("--enable-expert-parallel", "-ep", "--enable-eplb")
 """Switches that vLLM has for models with experts; these models have groups of ep without them, too."""
 
 
-def _vllm_groups(given: Mapping[str, str], sizes: Sequence[int]) -> dict[str, Any]:
+def _is_dense(model: str) -> bool:
+    """Return whether the model's folder shows that it has no experts: its data-parallel ranks are then engines of their
+    own (v1/engine/core.py, run_engine_core(): reconfigure_for_independent_dp_rank())."""
+    text = text_of(f"{model}/config.json", MAX_BYTES) if "/" in model else ""
+    return 0 < len(text) < MAX_BYTES and not _OF_EXPERTS.search(text)
+
+
+_OF_EXPERTS = re.compile(r'"\w*experts\w*": ?[1-9]')
+"""Setting of a model with experts: num_experts, num_local_experts, n_routed_experts, moe_num_experts."""
+
+
+def _vllm_groups(given: Mapping[str, str], sizes: Sequence[int], dense: bool) -> dict[str, Any]:
     """Return the mesh and the groups of vLLM (distributed/parallel_state.py, initialize_model_parallel()).
 
-    A model without experts has no group of ep; a line does not say which model has some.
+    A model without experts has no groups of dp and ep (``dense``); a line does not say which model has some.
     """
     dp, pp, pcp, tp = sizes
     dcp = number(given, "--decode-context-parallel-size", 1)
@@ -112,7 +126,7 @@ def _vllm_groups(given: Mapping[str, str], sizes: Sequence[int]) -> dict[str, An
     of_dcp = entries.get("dcp", "") if inside else "dcp=pcp" if dcp == pcp > 1 else f"dcp=pcp+{all_tp}" * (dcp > 1)
     experts = [f"ep=dp+pcp+{all_tp}"] if any(name in given for name in _EXPERTS) else []
     balanced = [f"eplb=dp+pcp+{all_tp}"] if "--enable-eplb" in given else []
-    order = [entries.get("tp", ""), of_dcp, "pcp", "pp", "dp", *experts, *balanced]
+    order = [entries.get("tp", ""), of_dcp, "pcp", "pp", *(() if dense else ("dp", *experts, *balanced))]
     return mesh_of(" ".join(order), dp=dp, pp=pp, pcp=pcp, **parts)
 
 

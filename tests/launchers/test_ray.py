@@ -193,9 +193,9 @@ def test_an_actor_for_each_gpu(cluster: Cluster) -> None:
     for host in (cluster[1], cluster[2]):
         host.run([*RAY, "stop", "--force"], env=ENVIRONMENT, timeout=120)
         start(host, "--num-gpus=2")
-    status, report = check(cluster[0], "--ray", HEAD, "--per-gpu", "--nnodes", "2", "--backend", "gloo")
+    status, report = check(cluster[0], "--ray", HEAD, "--per-gpu", "--nproc-per-node", "2", "--backend", "gloo")
     assert (status, report["verdict"], report["findings"]) == (0, "pass", [])
-    assert [node["name"] for node in report["nodes"]] == ["host1-gpu0", "host1-gpu1", "host2-gpu0", "host2-gpu1"]
+    assert [node["name"] for node in report["nodes"]] == ["host1#0", "host1#1", "host2#2", "host2#3"]
     nothing_left(cluster)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,25 @@ def test_the_groups_of_an_engine(line: str, groups: str) -> None:
     created = groupby(groups_of(read.mesh, 0, world, read.mesh_order), key=lambda group: group.name)
     texts = (" ".join([name, *("".join(str(rank) for rank in group.ranks) for group in its)]) for name, its in created)
     assert ", ".join(texts) == groups
+
+
+@pytest.mark.parametrize(
+    ("config", "groups"),
+    [
+        ('{"model_type": "llama"}', ("tp",)),
+        ('{"model_type": "qwen3", "num_experts": 0}', ("tp",)),
+        ('{"text_config": {"num_experts": 128}}', ("tp", "dp")),
+        ('{"n_routed_experts": 256}', ("tp", "dp")),
+        (None, ("tp", "dp")),
+    ],
+)
+def test_data_parallel_ranks_of_a_dense_model_share_no_group(
+    config: str | None, groups: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Each is an engine of its own: run_engine_core() sets data_parallel_size to 1 for a model without experts."""
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    assert read_job_command(["vllm", "serve", str(tmp_path), "-dp", "2", "-tp", "2"], {}).mesh_order == groups
 
 
 def test_groups_that_no_mesh_has_are_left_out_in_words() -> None:

@@ -113,7 +113,7 @@ def awaited_queue(thread: JobThread | None) -> str:
     """Return the queue at which the thread waits: vLLM's in shared memory, or ZMQ's; else empty.
 
     vLLM's reader and its writer ask again and again with a busy processor; a reader waits at a ZMQ socket once that has
-    lasted (vllm/distributed/device_communicators/shm_broadcast.py in 0.11 and later).
+    lasted (vllm/distributed/device_communicators/shm_broadcast.py).
     """
     inner = thread.frames[:_INNER] if thread is not None else ()
     calls = [frame.function.rpartition(".")[2] for frame in inner if frame.file.endswith(_QUEUE)]
