@@ -45,9 +45,9 @@ LOG = (
     Line.of_end(Ended(("out of memory",))),
     Line.of_end(Ended(("", "data loader worker"), signals=(9,)), shows="end", why=BY_WHOM, told=KILLED),
     Line.of_end(
-        Ended(("actor died", "worker crashed", "node dead")),
+        Ended(("actor died", "engine died", "worker crashed", "node dead")),
         shows="symptom",
-        why="a crash, a lost network and a kill show the same in Ray",
+        why="a crash, a lost network and a kill show the same",
     ),
     Line(
         ("Out of memory: Kill", "Memory cgroup out of memory"),

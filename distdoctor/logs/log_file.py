@@ -267,7 +267,8 @@ class LogFile:
             if wordings := self._known(whole):
                 self._line(replace(line, text=whole), wordings, context, at)
                 return
-        self._raised(replace(line, values=mark), (name, message), context, at)
+        text = line.text if message in line.text else f"{line.text} {message}"
+        self._raised(replace(line, text=text, values=mark), (name, message), context, at)
 
     def _known(self, text: str) -> list[KnownLine]:
         """Return the wordings that match this line."""

@@ -78,8 +78,10 @@ _PASTED = re.compile(r"\) .{0,200}\b[A-Z]\w{0,60}(?:Error|Exception): ")
 """Lines that were pasted as one: the exception's own line behind the source line of a frame."""
 _OTHERS = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]python3\.\d{1,2}[/\\]|^<| in \w{0,40}(?i:retry|retries|backoff)\w{0,40}$"
+    r"|[/\\]torchinductor_\w"
 )
-"""Frame of a library, of Python itself, or of a helper that calls the program's own code again."""
+"""Frame of a library, of Python itself, of code that torch.compile wrote, or of a helper that calls the program's own
+code again."""
 _BEGIN = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "_wrap", "_worker_loop")
 """First frames of uncaught tracebacks: of a script, a module, a process, a thread, a loader's worker."""
 _OF_SCRIPTS = ("<module>", "_run_module_as_main")

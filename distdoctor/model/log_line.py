@@ -26,6 +26,7 @@ Reason = Literal[
     "daemon lost",
     "data loader worker",
     "ends its ranks",
+    "engine died",
     "failed",
     "first to fail",
     "gave up",

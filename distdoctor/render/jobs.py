@@ -284,6 +284,8 @@ def log_next_step(report: Report, program: str) -> tuple[str, list[str]]:
     roots = [finding for finding in report.findings if finding.because_of is None]
     diagnose = shlex.join([*program.split(), "diagnose", "LOGS..."])
     if report.verdict == "fail" and roots:
+        if commands := [command for fix in roots[0].fixes for command in fix.commands]:
+            return "confirm the cause first, then apply the fix above", commands[:1]
         again = {
             "no": "restarting without it fails again",
             "yes": "a restart may work without it",

@@ -389,3 +389,28 @@ def test_deepspeed_was_interrupted(tmp_path: Path) -> None:
     told = "[2026-02-20 20:27:14,902] [INFO] [launch.py:328:sigkill_handler] Main process received {}, exiting\n"
     assert judged(tmp_path, killed + told.format("SIGINT")).candidates[0].check == "process/terminated"
     assert roots(tmp_path, killed + told.format("SIGTERM")) == [("process/terminated", ())]
+
+
+def test_an_engine_that_died_without_a_word(tmp_path: Path) -> None:
+    """MPClient of vllm/v1/engine/core_client.py sees its engine end, and only refers to "above" then."""
+    died = "ERROR 04-27 18:09:47 [core_client.py:600] Engine core proc DP0 died unexpectedly, shutting down client.\n"
+    refers = raised("", "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace.")
+    first, *_ = judged(tmp_path, died + refers).candidates
+    assert (first.check, "dmesg" in first.command) == ("process/killed-by-oom", True)
+    assert roots(tmp_path, raised("", "KeyError: 'layer'") + died + refers) == [("process/exception", ())]
+
+
+def test_the_number_of_the_cancelled_job_is_in_the_next_command(tmp_path: Path) -> None:
+    (candidate,) = judged(
+        tmp_path, "slurmstepd: error: *** JOB 5930 ON n11 CANCELLED AT 2026-12-22T15:50:04 ***\n"
+    ).candidates
+    assert candidate.command.startswith("sacct -j 5930 ")
+
+
+def test_code_that_torch_compile_wrote_is_not_the_users(tmp_path: Path) -> None:
+    """The text of the error is on the next line, and is shown with it."""
+    text = raised("", "RuntimeError:\nsizes differ: 4 and 5").replace(
+        "    step()\n", '    step()\n  File "/tmp/torchinductor_u/rw/crw3.py", line 188, in call\n    run(x)\n'
+    )
+    (root,) = judged(tmp_path, text).findings
+    assert "train.py:8" in root.summary and "sizes differ" in root.evidence[0] and "crw3.py:188" in root.evidence[1]

@@ -104,7 +104,7 @@ _NAMES = (
     # qsub's: NAME.o1234 and NAME.e1234; of a job of an array NAME.o1234.5, Torque's NAME.o1234-5
     re.compile(r"(?:^|/)[^/]{1,200}\.[oe](\d{1,12}(?:[.-]\d{1,6}(?=$|\.(?:gz|zst|xz|bz2)$))?)(?:\.[\w.-]{1,60})?$"),
 )
-_SAID = re.compile(r"\bStepId=(\d{1,12})|\*\*\* (?:JOB|STEP) (\d{1,12})\b")
+JOB_NUMBER = re.compile(r"\bStepId=(\d{1,12})|\*\*\* (?:JOB|STEP) (\d{1,12})\b")
 """Job number in the messages of SLURM's daemons."""
 _BEGAN = re.compile(
     r"(?<!\d)(?P<year>20\d\d)(?P<dash>[-_.]?)(?P<month>[01]\d)(?P=dash)(?P<day>[0-3]\d)"
@@ -151,7 +151,9 @@ def _job(source: LogSource, own: Sequence[Match]) -> str:
     for pattern in _NAMES:
         if (found := pattern.search(source.part_of or source.name)) is not None:
             return found[1]
-    numbers = {next(filter(None, found.groups())) for match in own if (found := _SAID.search(match.text)) is not None}
+    numbers = {
+        next(filter(None, found.groups())) for match in own if (found := JOB_NUMBER.search(match.text)) is not None
+    }
     return next(iter(numbers)) if len(numbers) == 1 else ""
 
 

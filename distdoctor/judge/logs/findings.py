@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from time import strptime
 
 from distdoctor.judge.catalog import Check
-from distdoctor.judge.logs.attempts import by_job, last_try, stale_restart_note
+from distdoctor.judge.logs.attempts import JOB_NUMBER, by_job, last_try, stale_restart_note
 from distdoctor.judge.logs.clocks import written_at
 from distdoctor.judge.logs.first_failure import SortedMatches, read
 from distdoctor.judge.logs.lifelines import ACCOUNT, by_scheduler, is_raised, is_ranks, only_second_stream, process
@@ -364,6 +364,8 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Pos
 
 def _candidate(check: Check, match: Match) -> PossibleCause:
     why, against, (following, command) = _reason(match), match.why, check.next
+    if job := JOB_NUMBER.search(match.text):
+        command = command.replace("JOBID", job[1] or job[2])
     if advice := match.values.get("advice"):
         why = f"{why}; the log advises: {advice}"
     if match.ranks:

@@ -19,6 +19,7 @@ DIALECT = Dialect(
             reason="launcher signalled",
             marks=ENDS_OTHERS,
         ),
+        Wording("died unexpectedly, shutting down client", reason="engine died"),  # vllm/v1/engine/core_client.py
     ),
     # only its handler of signals writes this (vllm/entrypoints/launcher.py)
     stops=(Mark("[shutdown] API server: shutdown triggered"),),
