@@ -40,9 +40,12 @@ _START = re.compile(
 _AGAIN = re.compile(
     r"[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
     r"|deepspeed\.launcher\.launch --world_info"
+    r"|^\++ (?:\S{0,200}/)?torchrun (?=.{0,400}?--nnodes[= ](?:[2-9]|[1-9]\d{1,5})(?![\d:]))"
+    r"(?=.{0,400}?--rdzv[-_]backend[= ](?:c10d|etcd))"
 )
 """Start of a job at a shell's prompt or by a launcher that exists once: the same program that the same writer started
-before has ended. A line of ``set -x`` is none: under srun the shells of all nodes write it into one file."""
+before has ended. Under srun the shells of all nodes write their lines of ``set -x`` into one file: one is a new start
+only if torchrun's nodes all join each other before any rank begins, and so before one can fail."""
 _PROGRAM = re.compile(r"[\w./-]{1,200}\.py\b|-m [\w.]{1,200}")
 _SET_UP = re.compile(
     r"^(?:NCCL INFO )?NCCL version \d|NCCL INFO (?:Bootstrap|cudaDriverVersion)|"

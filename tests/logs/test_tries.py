@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.logs.judging import CLOSED, judged, judged_files, raised, roots
 
 MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -74,3 +76,27 @@ def test_a_job_that_was_queued_again_into_the_same_file(tmp_path: Path) -> None:
     assert roots(tmp_path, taken + "NCCL version 2.27.5+cuda12.9\n" + again) == [("process/exception", (6,))]
     grace = "".join(f"step {number} loss 2.5\n" for number in range(20))
     assert [check for check, _ in roots(tmp_path, taken + grace + again)] == ["process/killed-by-scheduler"]
+
+
+C10D = "torchrun --nnodes={} --nproc-per-node 2 --rdzv-backend=c10d --rdzv-endpoint n0:29500 train.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "check"),
+    [
+        (C10D.format(2), "process/exception"),
+        (C10D.format("1"), "gpu/out-of-memory"),  # each node's launcher stands alone
+        (C10D.format("1:2"), "gpu/out-of-memory"),  # a node may come later
+        ("torchrun --nnodes=2 --master-addr n0 train.py", "gpu/out-of-memory"),  # ranks begin before all have joined
+        ("python train.py", "gpu/out-of-memory"),
+    ],
+)
+def test_a_trace_of_the_shell_shows_a_second_start_where_all_nodes_join_first(
+    tmp_path: Path, command: str, check: str
+) -> None:
+    """No line below a failure then is from another node's shell under the same srun."""
+    start = f"+ export LR=1\n+ {command}\n"
+    text = start + raised("", MEMORY) + start + raised("", NO_SAMPLES)
+    assert roots(tmp_path, text) == [(check, ())]
+    together = start + start + raised("", MEMORY) + raised("", NO_SAMPLES)
+    assert roots(tmp_path, together) == [("gpu/out-of-memory", ())]

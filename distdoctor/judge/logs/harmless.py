@@ -29,7 +29,9 @@ _RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERR
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b")
 """Beginning of a logger's line below the level of an error."""
 _OVERCOME = re.compile(
-    rf"{_RECORD.pattern}|(?:usage: )?[\w./-]{{1,80}}: error: |Error: (?:No such|Invalid|Missing|Got)\b"
+    rf"{_RECORD.pattern}"
+    r"|(?:usage: )?[\w./-]{1,80}: error: (?:the following arg|unrecognized arg|argument |ambiguous opt)"
+    r"|Error: (?:No such|Invalid|Missing|Got)\b"
 )
 """The same, or the report of a program that rejects its command line: the work below that is of another program."""
 FROM_OUTSIDE = ("cancelled", "launcher signalled", "preempted", "sent by launcher", "time limit")
