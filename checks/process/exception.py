@@ -56,7 +56,13 @@ LOG = (
         fix="Use a script path that exists on this host, relative to the launcher's folder. "
         "Confirm with: `ls -l SCRIPT`.",
     ),
-    Line(("device-side assert triggered", "what():  CUDA error: an illegal memory access")),
+    Line(
+        "device-side assert triggered",
+        told="A GPU kernel of this rank stopped at a failed assertion",
+        fix="Correct the input of that kernel: most often an index or a label is out of range. "
+        "Confirm with: `CUDA_LAUNCH_BLOCKING=1 python train.py`, whose traceback names the call.",
+    ),
+    Line("what():  CUDA error: an illegal memory access"),
     Line.of_end(
         Ended(("failed", "first to fail", "gave up")),
         shows="symptom",
