@@ -370,6 +370,16 @@ def test_the_error_within_a_checkpoint_exception(tmp_path: Path) -> None:
     assert "head.weight" in root.summary
     (root,) = judged(tmp_path, outer).findings
     assert "CheckpointException" in root.summary
+    full = raised("", "RuntimeError: [enforce fail at inline_container.cc:664] . unexpected pos 704 vs 598")
+    assert roots(tmp_path, outer + full) == [("host/disk-full", ())]
+    assert len(roots(tmp_path, outer + "step 1 loss 2\n" * 700 + full)) == 1
+
+
+@pytest.mark.parametrize("command", ["( while true; do", "sleep 90", "tail -f x.log"])
+def test_a_helper_of_the_script_is_no_process_of_the_job(tmp_path: Path, command: str) -> None:
+    killed = "run.sh: line 160: 138253 {:23} {}\n"
+    assert roots(tmp_path, killed.format("Killed", command) + killed.format("Terminated", command)) == []
+    assert roots(tmp_path, killed.format("Killed", "python train.py")) == [("process/killed-by-oom", ())]
 
 
 def test_an_error_that_a_warning_only_names_has_not_happened(tmp_path: Path) -> None:

@@ -72,10 +72,13 @@ class _Kinds:
         own = [match for match in matches if match not in because]
         symptoms = [match for match in matches if match.shows == "symptom"]
         symptoms = [match for match in symptoms if "head" not in match.values or not _ended_by(match, matches)]
+        causes = [match for match in own if match.shows == "cause" and not match.exception]
+        ends = [match for match in own if match.shows == "end"]
+        raised = [match for match in own if match.exception]
         return cls(
-            causes=[match for match in own if match.shows == "cause" and not match.exception],
-            raised=[match for match in own if match.exception],
-            ends=[match for match in own if match.shows == "end"],
+            causes=causes,
+            raised=_without_wrappers(raised, (*causes, *raised, *ends)),
+            ends=ends,
             symptoms=[*symptoms, *(match for match in matches if symptoms and match.shows == "hint")],
             because=because,
         )
@@ -165,6 +168,17 @@ def _without_rests(matches: Sequence[Match]) -> list[Match]:
     ]
 
 
+def _without_wrappers(raised: Iterable[Match], every: Iterable[Match]) -> list[Match]:
+    """Return the exceptions without those that only hold others which stand below them."""
+    held = [match for match in every if "wraps" not in match.values]
+    return [
+        match
+        for match in raised
+        if "wraps" not in match.values
+        or not any(one.source == match.source and 0 < one.line - match.line <= NEAR for one in held)
+    ]
+
+
 def _ended_by(head: Match, others: Iterable[Match]) -> bool:
     """Return whether the traceback with the head ``head`` ends with one of ``others``, which names the error."""
     return any(
@@ -251,8 +265,7 @@ def _names(match: Match) -> list[tuple[object, ...]]:
 
 def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
     """Return the last unknown exception of the rank that failed first."""
-    inner = [match for match in raised if "wraps" not in match.values] or raised
-    traced = [match for match in inner if match.values.get("traced")] or [*inner]
+    traced = [match for match in raised if match.values.get("traced")] or [*raised]
     if not traced:
         return None
     named = {match.who.rank for match in rows} - {None}

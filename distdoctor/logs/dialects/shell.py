@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from distdoctor.logs.dialects.dialect import SENT, Dialect, Wording
+from distdoctor.logs.dialects.dialect import KILLED_WORDS, SENT, Dialect, Wording
 
+_HELPER = r"\s{1,40}\(?\s*(?:while|until|sleep|tail|watch|nvidia-smi)\s"
+"""Command of a script's helper that a shell reports as ended: a loop that watches the job, and is no process of it."""
 DIALECT = Dialect(
     ends=(
         # Messages of shells, make and scripts about a command that ended, also in other languages
@@ -28,6 +30,7 @@ DIALECT = Dialect(
             ),
             r"(?:\w{1,10} \d{1,7} ?[:：] +\d+ +|^)(?P<word>Killed|Getötet|已杀死|Processus arrêté|Terminado \(killed\)"
             r"|強制終了|Ucciso|Morto|Убито|죽었음)(?: {2,}|$|\s*\()",
+            unless=rf"\d (?:{'|'.join(KILLED_WORDS)}){_HELPER}",
             launcher="shell",
         ),
         Wording(
@@ -49,7 +52,11 @@ DIALECT = Dialect(
             "|(?:could|may|might) be caused|error: pyxis: ",  # enroot's hooks: no rank runs yet
         ),
         Wording("Aborted", r"(?:line \d+: +\d+ +|^)(?P<word>Aborted)\b(?: {2,}| *\(core|$)"),
-        Wording("Terminated", r"(?:line \d+: +\d+ +|^|[\]\\|%\d])(?P<word>Terminated)\b(?: {2,}|$)"),
+        Wording(
+            "Terminated",
+            r"(?:line \d+: +\d+ +|^|[\]\\|%\d])(?P<word>Terminated)\b(?: {2,}|$)",
+            unless=f"Terminated{_HELPER}",
+        ),
         Wording("Bus error", r"(?:^(?:.{0,80}\d+ )?(?P<word>Bus error)|Bus error ?\(core dumped\))", signal=7),
         Wording(
             ("Illegal instruction", "Floating point exception"),
