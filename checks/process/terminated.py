@@ -48,6 +48,12 @@ LOG = (
         r"^(?P<outside>(?:[\w.]{1,200}\.)?SIGTERMException)\b",
         shows="end",
     ),
+    Line(  # vllm/v1/engine/core.py: the program that made the engine ends it with SIGTERM
+        "[shutdown] EngineCore: request processing complete",
+        r"(?P<leaves>EngineCore: request processing complete)",
+        shows="noise",
+        why="the engine has done its requests and ends in order",
+    ),
     Line("KeyboardInterrupt", shows="symptom", why="a user pressed Ctrl-C; the log does not show the reason"),
     Line(
         ("CancelledError", "RendezvousGracefulExitError"),

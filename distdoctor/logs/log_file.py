@@ -24,6 +24,7 @@ _ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
 """Beginning of a line of advice: it says what to do if something is so, not that it is so."""
 _MAY_COME = re.compile(r"\b(?:can|could|may|might) (?:also )?(?:cause|lead to|result in) ")
 """Words of a warning of what may follow: an error named behind them has not happened."""
+_BELOW_ERROR = re.compile(r"(?:^|[\s\[(|:-])(?:DEBUG|INFO|WARN(?:ING)?)\b")
 _WRAPPER = re.compile(dialects.WRAPPERS)
 FIRST = 50
 """First lines in which the first time is searched."""
@@ -221,7 +222,9 @@ class LogFile:
         known = _believed(known, text, quoted=quoted)
         raised = None if quoted else tracebacks.exception(text)
         mark = {} if raised is None else _ending_of(context, at)
-        ignored = any(one.line.head or one.line.alone for one in known) and tracebacks.is_ignored(context, at)
+        ignored = any(one.line.head or one.line.alone for one in known) and (
+            tracebacks.is_ignored(context, at) or _is_warning(context, at, text)
+        )
         if raised is not None and known and self._looked < ABOUT:
             self._looked += 1
             stack = tracebacks.before(context, at)
@@ -278,7 +281,7 @@ class LogFile:
     def _raised(self, line: Match, raised: tuple[str, str], context: bytes, at: int) -> None:
         """Take an exception that no wording knows."""
         stack = tracebacks.before(context, at)
-        if stack.ignored:
+        if stack.ignored or _is_warning(context, at, line.text):
             return
         if stack.tested and raised == ("AssertionError", ""):
             self._keep(replace(line, check=self._exceptions, shows="symptom", why=ONLY_A_TEST), context, at)
@@ -301,6 +304,12 @@ def _ending_of(context: bytes, at: int) -> dict[str, str]:
     if endings.is_of_thread(context, at):
         return {"thread": "yes"}
     return {"uncaught": "yes"} if endings.is_uncaught(context, at) else {}
+
+
+def _is_warning(context: bytes, at: int, text: str) -> bool:
+    """Return whether the prefix of the line at ``at``, in which ``text`` stands, has a level below that of an error."""
+    raw = attribution.readable(context[at : at + 600].partition(b"\n")[0])
+    return _BELOW_ERROR.search(raw[: max(raw.find(text[:40]), 0)]) is not None
 
 
 def _in_turn(end: ProcessExit) -> bool:

@@ -26,6 +26,9 @@ INFO = "2026-11-02 10:00:09,000 INFO train: next\n"
 WATCHDOG = "[2025-03-10 07:07:11 TP0] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)\n"
 STOP = "(APIServer pid=9) INFO 07-15 07:27:55 [launcher.py:100] [shutdown] API server: shutdown triggered\n"
 TO_CORE = "(EngineCore pid=8) INFO 07-15 07:27:55 [core.py:13] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+CORE_ENDS = TO_CORE.replace(
+    "trigger received signal=SIGTERM", "request processing complete; starting resource teardown"
+)
 DEAD = raised("(APIServer pid=9) ", "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.")
 CANCEL = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T10:00:00 ***\n"
 REFUSED = '(APIServer pid=9) INFO:     10.0.0.9:40780 - "POST /v1/completions HTTP/1.1" {status}\n'
@@ -61,6 +64,13 @@ def timeline(path: Path, *texts: str) -> Timeline:
             STEPS + TO_CORE + STOP + DEAD,
             {"process/terminated", "process/exception", "process/peer-died"},
         ),
+        (
+            harmless.obeyed,
+            STEPS + TO_CORE + CORE_ENDS + KEY,
+            {"process/terminated"},
+        ),  # another program's error below it
+        (harmless.obeyed, STEPS + TO_CORE + CORE_ENDS.replace("=8", "=9"), set()),
+        (harmless.obeyed, TO_CORE + DEAD, set()),
         (harmless.after_a_stop, KEY + TO_CORE + STOP, {"process/terminated"}),  # the error stands above the order
         (harmless.after_a_stop, TO_CORE + DEAD, set()),  # the program may have ended its engine itself
         (harmless.survived, LONG + IN_WORKER + LONG + KEY, {"process/exception"}),  # steps of 6 KiB each
@@ -133,6 +143,7 @@ def test_a_process_that_is_not_of_this_job(tmp_path: Path, name: str, pid: int, 
         (STEPS + KEY + CANCEL, [("process/exception", ())]),
         (STEPS + raised("", "KeyboardInterrupt") + KEY, []),
         (TO_CORE + DEAD, [("process/terminated", ())]),
+        (STEPS + TO_CORE + CORE_ENDS + KEY, [("process/exception", ())]),  # of what ran after the engine
         (KEY + TO_CORE + DEAD, [("process/exception", ())]),
         (
             STEPS + CANCEL + raised("[rank2]: ", "OSError: [Errno 28] No space left on device"),

@@ -124,3 +124,13 @@ def test_a_store_that_left_while_its_ranks_exit(tmp_path: Path) -> None:
     earlier = MISSED.format(3).replace(":18.", ":16.")
     assert judged(tmp_path, steps(0, 9) + earlier + LEAVES.format(3)).verdict == "incomplete"
     assert roots(tmp_path, leave + raised("[rank3]: ", "KeyError: 3") + MISSED.format(3))
+
+
+@pytest.mark.parametrize(("level", "expected"), [("WARNING", []), ("ERROR", [("process/exception", ())])])
+def test_an_exception_that_a_program_only_warned_of(tmp_path: Path, level: str, expected: list[object]) -> None:
+    """vLLM's prefix has the level, and the exception follows it, also at the end of a traceback."""
+    text = f"{level} 06-25 16:32:09 [import_utils.py:408] ImportError: libnvrtc.so.13: cannot open shared object file\n"
+    assert roots(tmp_path, text) == expected
+    below = raised(f"{level} 06-25 16:32:09 [core.py:708] ", "KeyError: 'layer'")
+    assert roots(tmp_path, below) == expected
+    assert judged(tmp_path, below).verdict == ("fail" if expected else "warn")

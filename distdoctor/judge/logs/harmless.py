@@ -69,6 +69,25 @@ def after_success(timeline: Timeline) -> list[Match]:
     return found
 
 
+OBEYED = 10
+"""Most lines between an order to stop and the report of its process that it ends in order."""
+
+
+def obeyed(timeline: Timeline) -> list[Match]:
+    """Return the orders to stop below which their process reports that it ends in order: an engine whose program needs
+    it no more."""
+    left = [match for match in timeline.matches if "leaves" in match.values and match.who.pid is not None]
+    return [
+        match
+        for match in timeline.events
+        if is_order(match)
+        and any(
+            (one.source, one.who.pid) == (match.source, match.who.pid) and 0 < one.line - match.line <= OBEYED
+            for one in left
+        )
+    ]
+
+
 def after_a_stop(timeline: Timeline) -> list[Match]:
     """Return the orders to stop that a program obeyed, and all below its report of that: its teardown."""
     return [
@@ -373,6 +392,7 @@ def of_another_day(timeline: Timeline) -> list[Match]:
 PRINCIPLES: tuple[Callable[[Timeline], list[Match]], ...] = (
     of_another_day,
     after_success,
+    obeyed,
     after_a_stop,
     after_the_exit,
     survived,
