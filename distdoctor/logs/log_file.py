@@ -24,7 +24,7 @@ _ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
 """Beginning of a line of advice: it says what to do if something is so, not that it is so."""
 _MAY_COME = re.compile(r"\b(?:can|could|may|might) (?:also )?(?:cause|lead to|result in) ")
 """Words of a warning of what may follow: an error named behind them has not happened."""
-_BELOW_ERROR = re.compile(r"(?:^|[\s\[(|:-])(?:DEBUG|INFO|WARN(?:ING)?)\b")
+_WARNING = re.compile(r"(?:^|[\s\[(|:-])WARN(?:ING)?\b")
 _WRAPPER = re.compile(dialects.WRAPPERS)
 FIRST = 50
 """First lines in which the first time is searched."""
@@ -281,7 +281,7 @@ class LogFile:
     def _raised(self, line: Match, raised: tuple[str, str], context: bytes, at: int) -> None:
         """Take an exception that no wording knows."""
         stack = tracebacks.before(context, at)
-        if stack.ignored or _is_warning(context, at, line.text):
+        if stack.ignored or (not stack.whole and _is_warning(context, at, line.text)):
             return
         if stack.tested and raised == ("AssertionError", ""):
             self._keep(replace(line, check=self._exceptions, shows="symptom", why=ONLY_A_TEST), context, at)
@@ -307,9 +307,12 @@ def _ending_of(context: bytes, at: int) -> dict[str, str]:
 
 
 def _is_warning(context: bytes, at: int, text: str) -> bool:
-    """Return whether the prefix of the line at ``at``, in which ``text`` stands, has a level below that of an error."""
+    """Return whether the prefix of the line at ``at``, in which ``text`` stands, has the level of a warning.
+
+    Those who relay what a program prints, such as Airflow, write INFO.
+    """
     raw = attribution.readable(context[at : at + 600].partition(b"\n")[0])
-    return _BELOW_ERROR.search(raw[: max(raw.find(text[:40]), 0)]) is not None
+    return _WARNING.search(raw[: max(raw.find(text[:40]), 0)]) is not None
 
 
 def _in_turn(end: ProcessExit) -> bool:
