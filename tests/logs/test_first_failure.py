@@ -424,3 +424,22 @@ def test_code_that_torch_compile_wrote_is_not_the_users(tmp_path: Path) -> None:
     )
     (root,) = judged(tmp_path, text).findings
     assert "train.py:8" in root.summary and "sizes differ" in root.evidence[0] and "crw3.py:188" in root.evidence[1]
+
+
+@pytest.mark.parametrize(
+    ("later", "files", "root"),
+    [
+        ("22:24:26", 1, ("process/exception", (1,))),
+        ("22:23:48", 1, ("gpu/out-of-memory", (0,))),
+        ("22:24:26", 2, ("gpu/out-of-memory", (0,))),
+        ("22:26:26", 2, ("process/exception", (1,))),
+    ],
+)
+def test_a_failure_that_is_clearly_earlier_is_the_root_whatever_its_kind(
+    tmp_path: Path, later: str, files: int, root: tuple[str, tuple[int, ...]]
+) -> None:
+    """The clocks of two logs may differ by two minutes."""
+    memory = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    errors = [("22:23:46", raised("[rank1]: ", "KeyError: 'lr'")), (later, raised("[rank0]: ", memory))]
+    texts = ["".join(f"2026-05-20 {clock} {line}\n" for line in text.splitlines()) for clock, text in errors]
+    assert roots(tmp_path, *(texts if files == 2 else ["".join(texts)])) == [root]
