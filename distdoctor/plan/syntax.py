@@ -70,33 +70,45 @@ def address_problem(text: str) -> tuple[str | None, str | None]:
         return "is empty", None
     if any(re.search(pattern, stripped) for pattern in _PLACEHOLDERS):
         return "is a placeholder that was never filled in", None
-    if (inside := unquoted(stripped)) != stripped:
+    return _more_than_an_address(stripped) or _space_problem(text) or _no_name(stripped) or (None, None)
+
+
+def _more_than_an_address(text: str) -> tuple[str, str | None] | None:
+    """Return the problem of an address with quotes, a scheme, brackets or a port, and the address in it."""
+    if (inside := unquoted(text)) != text:
         return "has quotes in it", intended_address(inside)
-    scheme = re.match(r"^[a-z][a-z0-9+.-]*://(.*)$", stripped)
-    if scheme:
+    if scheme := re.match(r"^[a-z][a-z0-9+.-]*://(.*)$", text):
         return "is a URL, not a host name or address", intended_address(scheme[1].split("/")[0])
-    bracketed = re.fullmatch(r"\[([0-9a-fA-F:.]+)\](?::\d+)?", stripped)
-    if bracketed:
+    if bracketed := re.fullmatch(r"\[([0-9a-fA-F:.]+)\](?::\d+)?", text):
         return "has brackets, which belong into URLs only", bracketed[1]
-    if re.fullmatch(r"[^:]+:\d+", stripped):
-        return "has a port in it; the port goes into MASTER_PORT", stripped.partition(":")[0]
-    if stripped != text or re.search(r"\s", stripped):
-        meant = stripped if not re.search(r"\s", stripped) else None
-        if meant and text == f"{meant}\r":
-            return "has Windows' end of a line in it, as has the script or file that sets it", meant
-        return "has a space in it", meant
-    octets = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", stripped)
+    if re.fullmatch(r"[^:]+:\d+", text):
+        return "has a port in it; the port goes into MASTER_PORT", text.partition(":")[0]
+    return None
+
+
+def _space_problem(text: str) -> tuple[str, str | None] | None:
+    stripped = text.strip()
+    if re.search(r"\s", stripped):
+        return "has a space in it", None
+    if text == f"{stripped}\r":
+        return "has Windows' end of a line in it, as has the script or file that sets it", stripped
+    return ("has a space in it", stripped) if stripped != text else None
+
+
+def _no_name(text: str) -> tuple[str, str | None] | None:
+    """Return the problem of a text that no host can be called by."""
+    octets = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", text)
     if octets and any(int(part) > 255 for part in octets.groups()):
         return "looks like an IPv4 address, but its parts go to 255 at most", None
-    if ":" in stripped and not is_ipv6(stripped):
+    if ":" in text and not is_ipv6(text):
         return "has a colon in it and is no IPv6 address", None
-    if len(names := expand(stripped)) > 1 and all(name[0].isalpha() for name in names):
+    if len(names := expand(text)) > 1 and all(name[:1].isalpha() for name in names):
         return f"is a list of {len(names)} nodes, not one of them", names[0]
-    if ".." in stripped:
+    if ".." in text:
         return "has two dots in a row, as no name has", None
-    if re.search(r"[/\\,;@\[\]\"'()]", stripped):
+    if re.search(r"[/\\,;@\[\]\"'()]", text):
         return "has a character that no host name or address has", None
-    return None, None
+    return None
 
 
 def unquoted(text: str) -> str:

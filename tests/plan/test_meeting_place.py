@@ -150,6 +150,7 @@ def test_flags_that_make_no_plan(flags: dict[str, Any], says: str) -> None:
         ("10,0,0,1", "character", None),
         ("gpu[07]", "character", None),
         ("a:b", "colon", None),
+        (",host1", "a character", None),
     ],
 )
 def test_addresses_that_cannot_be_one(text: str, why: str, meant: str | None) -> None:
