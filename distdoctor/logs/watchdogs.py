@@ -111,6 +111,7 @@ def _named(group: re.Match[str] | None) -> str:
 
 
 def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
+    """Return the first difference between the ranks of one group; empty if there is none, or none can be told."""
     ranks = {rank: one for rank, one in every.items() if one.number is not None}
     # A collective that ended with an error was waited for: it is the one that failed.
     if not ranks or len(every) < 2 or any(one.failed for one in ranks.values()):
@@ -118,35 +119,58 @@ def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
     if any(one.operation in _COUNTED_APART or _before(one.enqueued, one.number) for one in ranks.values()):
         return ""  # the last enqueued one may have another sequence
     last = max(one.number or 0 for one in ranks.values())
-    there = sorted(rank for rank, one in ranks.items() if one.number == last)
-    behind = sorted(
-        rank for rank, one in every.items() if one.enqueued is not None and last - LEAD <= one.enqueued < last
-    )
+    there = {rank: one for rank, one in sorted(ranks.items()) if one.number == last}
     whole = any(description in name for description in _WHOLE)
-    operation, group = ranks[there[0]].operation or "the collective", "" if whole else f" of group {name}"
+    group = "" if whole else f" of group {name}"
+    return (
+        _behind(every, ranks, there, f"number {last}", group, range(last - LEAD, last))
+        or _called_otherwise(there, f"number {last}{group}")
+        # A rank that wrote something has a log, though it did not name its group.
+        or (_absent(there, len(every), {*range(max(every))} - every.keys() - heard, last) if whole else "")
+    )
+
+
+def _behind(
+    every: dict[int, _Rank], ranks: dict[int, _Rank], there: dict[int, _Rank], number: str, group: str, earlier: range
+) -> str:
+    """Return the ranks that wait in an ``earlier`` collective, or that never called the one in which others wait."""
+    behind = sorted(rank for rank, one in every.items() if one.enqueued in earlier)
     stuck = sorted(
         rank
         for rank, one in ranks.items()
-        if rank in behind or (one.operation in _ALL_WAIT and last - LEAD <= (one.number or 0) < last)
+        if rank in behind or (one.operation in _ALL_WAIT and (one.number or 0) in earlier)
     )
     if stuck:  # collectives that the others completed are unfinished there
         numbers = " or ".join(str(number) for number in sorted({ranks[rank].number or 0 for rank in stuck}))
         waits, has = "waits" if len(stuck) == 1 else "wait", "has" if len(there) == 1 else "have"
-        past = f"which {rank_list(there)}, in number {last}, {has} behind"
+        past = f"which {rank_list([*there])}, in {number}, {has} behind"
         return f"watchdogs: {rank_list(stuck)} {waits} in number {numbers}{group}, {past}"
     if behind:
-        called = f"never called {operation} number {last}{group}"
-        return f"watchdogs: {rank_list(behind)} {called}, in which {rank_list(there)} wait"
-    kinds = Counter((ranks[rank].operation, ranks[rank].size) for rank in there).most_common()
-    if len(kinds) > 1 and all(kind for (kind, _), _ in kinds) and _must_be_alike([kind for kind, _ in kinds]):
-        usual, rare = kinds[0][0], kinds[-1][0]
-        odd = [rank for rank in there if (ranks[rank].operation, ranks[rank].size) == rare]
-        return f"watchdogs: number {last}{group}: {rank_list(odd)} called {_call(rare)}, the others {_call(usual)}"
-    # A rank that wrote something has a log, though it did not name its group.
-    absent = sorted({*range(max(every))} - every.keys() - heard) if whole else []
-    if len(there) == len(every) and 0 < len(absent) < len(there):
-        return f"watchdogs: {rank_list(there)} wait in {operation} number {last}; of {rank_list(absent)} {_NOTHING}"
+        called = f"never called {_operation(there)} {number}{group}"
+        return f"watchdogs: {rank_list(behind)} {called}, in which {rank_list([*there])} wait"
     return ""
+
+
+def _called_otherwise(there: dict[int, _Rank], place: str) -> str:
+    """Return the ranks whose call differs from that of most in the collective in which all of them wait."""
+    calls = {rank: (one.operation, one.size) for rank, one in there.items()}
+    kinds = [kind for kind, _ in Counter(calls.values()).most_common()]
+    if len(kinds) < 2 or not all(operation for operation, _ in kinds) or not _must_be_alike(kinds):
+        return ""
+    odd = [rank for rank, kind in calls.items() if kind == kinds[-1]]
+    return f"watchdogs: {place}: {rank_list(odd)} called {_call(kinds[-1])}, the others {_call(kinds[0])}"
+
+
+def _absent(there: dict[int, _Rank], known: int, absent: set[int], last: int) -> str:
+    """Return the ranks of which nothing is here, if all ``known`` ones wait in one collective."""
+    if len(there) != known or not 0 < len(absent) < known:
+        return ""
+    waiting = f"{rank_list([*there])} wait in {_operation(there)} number {last}"
+    return f"watchdogs: {waiting}; of {rank_list(sorted(absent))} {_NOTHING}"
+
+
+def _operation(there: dict[int, _Rank]) -> str:
+    return next(iter(there.values())).operation or "the collective"
 
 
 def _before(enqueued: int | None, number: int | None) -> bool:
