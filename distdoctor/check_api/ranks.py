@@ -252,31 +252,28 @@ def accused(cluster: Cluster, errors: Sequence[RankError]) -> AccusedNodes:
     accusing = [entry for entry in named if entry[2]]
     if not accusing:
         waiting = {node for node, _ in errors}
-        waiting = set(cluster.nodes) if len(waiting) == 1 else waiting
-        return AccusedNodes(_in_order(cluster, waiting), "one-of" if len(waiting) > 1 else "all")
+        return _one_of(cluster, set(cluster.nodes) if len(waiting) == 1 else waiting)
     by_node: dict[Node, set[Node]] = {}
     for node, _, others in accusing:
         by_node.setdefault(node, set()).update(others)
     suspected = {other for others in by_node.values() for other in others}
-    agreed = {
-        accused_node
-        for accused_node in suspected
-        if all(accused_node in others for node, others in by_node.items() if node is not accused_node)
-    }
+    agreed = {one for one in suspected if all(one in others for node, others in by_node.items() if node is not one)}
     if len(agreed) != 1:
-        suspects = suspected | set(by_node)
-        return AccusedNodes(_in_order(cluster, suspects), "one-of" if len(suspects) > 1 else "all")
+        return _one_of(cluster, suspected | set(by_node))
     (culprit,) = agreed
     reporters = {node for node in by_node if node is not culprit}
     texts = [text for node, text, _ in accusing if node is not culprit]
-    places = [place for text in texts for place in addresses(text)]
     sure = len(reporters) != 1 or all(_ANSWERED.search(text) for text in texts)
     return AccusedNodes(
         (culprit,) if sure else _in_order(cluster, {culprit, *reporters}),
         "all" if sure else "one-of",
         _in_order(cluster, reporters),
-        places[0] if places else None,
+        next((place for text in texts for place in addresses(text)), None),
     )
+
+
+def _one_of(cluster: Cluster, suspects: set[Node]) -> AccusedNodes:
+    return AccusedNodes(_in_order(cluster, suspects), "one-of" if len(suspects) > 1 else "all")
 
 
 def addresses(text: str) -> tuple[str, ...]:

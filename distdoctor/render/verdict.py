@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,22 +178,23 @@ def _devices(nodes: list[Mapping[str, Any]]) -> Iterator[str]:
     gpus = [node["gpus"] for node in nodes if isinstance(node.get("gpus"), Mapping)]
     if gpus:
         used = sum(len(set((node.get("devices_of_ranks") or {}).values())) for node in gpus)
-        models = " + ".join(dict.fromkeys(clean(model) for node in gpus for model in node.get("models") or ()))
-        yield f"{used} x {models or 'GPU'}"
+        yield f"{used} x {' + '.join(_each(gpus, 'models')) or 'GPU'}"
         for name, key in (("driver", "driver"), ("CUDA", "cuda")):
-            values = list(dict.fromkeys(clean(node[key]) for node in gpus if node.get(key)))
-            if values:
+            if values := list(dict.fromkeys(clean(node[key]) for node in gpus if node.get(key))):
                 yield f"{name} {' and '.join(values)}"
-    said = [node["nccl"] for node in nodes if isinstance(node.get("nccl"), Mapping)]
-    values = list(dict.fromkeys(clean(value) for log in said for value in log.get("version") or ()))
-    network = list(dict.fromkeys(clean(value) for log in said for value in log.get("network") or ()))
-    devices = list(dict.fromkeys(clean(value) for log in said for value in log.get("devices") or ()))
-    if values or network:
+    logs = [node["nccl"] for node in nodes if isinstance(node.get("nccl"), Mapping)]
+    versions, network, devices = (_each(logs, key) for key in ("version", "network", "devices"))
+    if versions or network:
         over = f" over {', '.join(network)}" if network else ""
         over += f" ({', '.join(devices)})" if network and 0 < len(devices) <= INTERFACES_SHOWN else ""
-        yield f"NCCL {' and '.join(values)}".rstrip() + over
+        yield f"NCCL {' and '.join(versions)}".rstrip() + over
     if network:
         yield "no RDMA" if network == ["Socket"] else "RDMA"
+
+
+def _each(details: Iterable[Mapping[str, Any]], key: str) -> list[str]:
+    """Return the different values in the lists of that key."""
+    return list(dict.fromkeys(clean(value) for one in details for value in one.get(key) or ()))
 
 
 def shape(report: Report) -> str:
