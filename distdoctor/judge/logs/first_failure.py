@@ -220,17 +220,17 @@ def _first(
     candidates = [match for match in causes if match.who.rank is None or not named or match.who.rank in named] or [
         *causes
     ]
-    if all(match.who.time is not None for match in candidates):
-        return _earliest(candidates)
-    if (before := first_by_clock(candidates, began)) is not None:
-        return before
+    if (earliest := _earliest(candidates, began)) is not None:
+        return earliest
     first = min(candidates, key=lambda match: match.order)
     return next((other for other in candidates if _is_behind(first, other, checks)), first)
 
 
-def _earliest(matches: Iterable[Match]) -> Match:
-    """Return the earliest match by the clock; all have a time."""
-    return min(matches, key=lambda match: (match.who.time or 0.0, match.order))
+def _earliest(matches: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
+    """Return the earliest match, if all have a time or if it came clearly before those of the other logs."""
+    if all(match.who.time is not None for match in matches):
+        return min(matches, key=lambda match: (match.who.time or 0.0, match.order))
+    return first_by_clock(matches, began)
 
 
 def _is_behind(match: Match, other: Match, checks: Mapping[str, Check]) -> bool:
@@ -274,8 +274,7 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
     for match in reversed(candidates[:-1]):
         if match.source != cluster[0].source or cluster[0].line - last_line(match) < NEAR:
             cluster.insert(0, match)
-    timed = all(match.who.time is not None for match in cluster)
-    first = _earliest(cluster) if timed else first_by_clock(cluster, began) or cluster[0]
+    first = _earliest(cluster, began) or cluster[0]
     same = [match for match in cluster if match.who.speaker == first.who.speaker and match.source == first.source]
     root = first
     for match in same[same.index(first) + 1 :]:
