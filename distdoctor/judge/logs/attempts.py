@@ -46,8 +46,6 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
         for match in logs.matches
         if not match.compared and (match.source in over or match.line <= until.get(match.source, 0))
     )
-    if not earlier and not over:
-        return logs, ()
     gone = {match.order for match in earlier}
     return replace(
         logs,

@@ -485,36 +485,25 @@ def silent_note(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
 def absent_note(logs: LogFacts) -> list[str]:
     """Return a note on missing or empty logs, by the numbers of the others: a rank without a log may be the failed
     one."""
-    series: dict[tuple[str, str], dict[int, str]] = {}
+    series: dict[tuple[str, str], dict[int, re.Match[str]]] = {}
     for source in logs.sources:
         numbers = [*_NUMBERED.finditer(source.name)]
         if source.kind == "log" and numbers:
             last, name = numbers[-1], source.name
-            key = name[: last.start()], process(name[last.end() :])
-            series.setdefault((key[0] + last[1] + last[2], key[1]), {})[int(last[4])] = last[0]
+            key = name[: last.end(2)], process(name[last.end() :])
+            series.setdefault(key, {})[int(last[4])] = last
     notes = []
     for (start, _), names in series.items():
         first = 0 if re.search(r"(?i)rank[._-]?$", start) else min(names)
         missing = [number for number in range(first, max(names)) if number not in names]
         if len(names) >= SERIES and 0 < len(missing) < len(names):
-            width = {len(name) for name in names.values()}
-            shown = [_named(min(names.values(), key=len), number, width) for number in missing[:MAX_NAMED]]
+            widths = {len(name[0]) for name in names.values()}
+            like = min(names.values(), key=lambda name: len(name[0]))
+            digits = len(like[3] + like[4]) if len(widths) == 1 else 1
+            shown = [f"{like[1]}{like[2]}{number:0{digits}d}" for number in missing[:MAX_NAMED]]
             more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
             notes.append(f"missing: {', '.join(shown)}{more}; get it too ({len(names)} logs like it are here)")
     return _first_of(notes)
-
-
-def _named(like: str, number: int, width: Collection[int]) -> str:
-    """Return a name like ``like`` with another number, padded if all have the same width."""
-    old_number = _NUMBERED.match(like)
-    if old_number is None:
-        return str(number)
-    digits = len(old_number[3]) + len(old_number[4])
-    return (
-        f"{old_number[1]}{old_number[2]}{number:0{digits}d}"
-        if len(width) == 1
-        else f"{old_number[1]}{old_number[2]}{number}"
-    )
 
 
 def unread_note(logs: LogFacts) -> list[str]:
@@ -617,11 +606,8 @@ def of_ranks(logs: LogFacts, ranks: Collection[int]) -> LogFacts:
 
 
 def _is_of(match: Match, ranks: Collection[int]) -> bool:
-    if match.ranks:
-        return (
-            not ranks.isdisjoint(match.ranks) if isinstance(ranks, frozenset) else any(r in ranks for r in match.ranks)
-        )
-    return _rank_number(match.who) in ranks
+    named = match.ranks or (_rank_number(match.who),)
+    return any(rank in ranks for rank in named)
 
 
 def _is_others(who: LineOrigin, ranks: Collection[int]) -> bool:

@@ -314,12 +314,10 @@ def _on_host(root: Match, table_rows: Iterable[Match], by_name: str | None) -> M
 def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
     """Return the end of the first process, if nothing shows why: the one that torchrun names, before those ended from
     outside."""
-    if not ends:
-        return None
     checks = {end.check for end in ends}
     before = [match for match in symptoms if match.check not in checks and not _ends_ranks(match)]
     if all("outside" in end.values and _after(end, before) for end in ends):
-        return None  # a process ended from outside after a failure was ended because of it
+        return None  # there is none, or it was ended from outside after a failure, because of that
     return min(ends, key=lambda match: ("outside" in match.values, not match.values.get("first"), match.order))
 
 
