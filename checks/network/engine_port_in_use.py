@@ -69,6 +69,14 @@ LOG = (
         "VLLM_PORT=21000`. With `--nnodes` give `--master-port` another value, the same on every node.",
     ),
     Line(
+        "ddress already in use",
+        r"ZMQError: Address already in use(?: \(addr='tcp://\S{1,253}:(?P<port>\d{1,5})'\))?",
+        stack=r"/vllm/(?:v1|distributed|entrypoints)/",
+        told="Another process took a ZMQ port that vLLM had chosen",
+        fix="Start the engine again. If it happens again, give each engine of the node a range of its own: `export "
+        "VLLM_PORT=21000`, or start fewer API servers (`--api-server-count 1`).",
+    ),
+    Line(
         "Port is already in use. dist_init_port=",
         r"dist_init_port=(?P<port>\d{1,5})",
         told="A port that SGLang derives from --dist-init-addr is in use",

@@ -203,6 +203,12 @@ LOG = (
         shows="symptom",
         why="the cause is above it",
     ),
+    Line(  # of a task that Ray tries again after its worker died
+        "Failed to create placement group",
+        r"Failed to create placement group .{1,80} because name .{1,200} already exists",
+        shows="symptom",
+        why="an earlier attempt of the task, or another job, made it; the first error above it has the cause",
+    ),
     Line(
         "successfully reached monitoredBarrier, but received errors",
         shows="symptom",

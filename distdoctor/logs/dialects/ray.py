@@ -36,6 +36,11 @@ DIALECT = Dialect(
             "worker crashed",
         ),
         Wording("marked dead because", "", "node dead"),
+        # of a dead actor (src/ray/gcs, python/ray/exceptions.py)
+        Wording(
+            ("the actor's node was preempted: ", "The actor's node was killed by a spot preemption"), "", "preempted"
+        ),
+        Wording("the actor's node was terminated unexpectedly: ", "", "node lost"),
         Wording(("NodeDiedError", "Raylet is terminated. Termination is unexpected"), "", "node lost"),
         Wording(
             ("actor is dead because its", "ActorDiedError", "RayActorError", "WorkerCrashedError"), "", "actor lost"

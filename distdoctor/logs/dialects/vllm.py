@@ -1,4 +1,4 @@
-"""Lines of vLLM: its prefix, and the errors that refer to another one."""
+"""Lines of vLLM: its prefix, its own ports, and the errors that refer to another one."""
 
 from __future__ import annotations
 
