@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-FOLDERS = ("logs/reports", "logs/wordings", "logs/held_out", "logs/held_out_2", "recorded")
+FOLDERS = ("logs/reports", "logs/wordings", "logs/held_out", "logs/held_out_[23]", "recorded")
 
 NEUTRAL = {
     *("u", "me", "name", "user", "username", "usr", "XXX", "path_anonymized"),  # placeholders
@@ -67,7 +67,7 @@ def is_neutral(name: str) -> bool:
 
 def collected(folder: str) -> Iterator[tuple[Path, str]]:
     """Each collected file of a folder, with its text."""
-    for path in sorted((TESTS / folder).rglob("*")):
+    for path in sorted(TESTS.glob(f"{folder}/**/*")):
         if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("test_"):
             raw = path.read_bytes()
             text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode(errors="replace")
