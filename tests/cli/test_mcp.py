@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from distdoctor.cli.bounded import NoAnswer, document
 from distdoctor.job.subprocess import ENDING_SECONDS
+from distdoctor.knowledge.live.job import PAUSE
 from tests.helpers.commands import environment
 from tests.helpers.namespaces import ROOT
 
@@ -71,6 +73,9 @@ def test_ten_calls_are_answered_within_their_bound() -> None:
         assert set(tools) == {"check", "hang", "diagnose", "explain", "list"}
         assert all(tool.annotations.read_only_hint and tool.description for tool in tools.values())
         for name, arguments, field, needed in calls(rank.pid):
+            if name == "hang":
+                # A rank that has read for less may just be slow, and fast machines have answered the checks by then.
+                await anyio.sleep(max(0.0, began + PAUSE + 1 - time.monotonic()))
             with anyio.fail_after(BOUND):
                 answer = await client.call_tool(name, arguments)
             assert not answer.is_error, (name, answer.content)
@@ -81,6 +86,7 @@ def test_ten_calls_are_answered_within_their_bound() -> None:
         [sys.executable, "-c", RANK], env=environment(RANK="0", **launch), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as rank:
         assert rank.stdout is not None and rank.stdout.readline()
+        began = time.monotonic()
         # A launch around the server is none of its own.
         session(talk, RANK="1", WORLD_SIZE="2", MASTER_ADDR="no-such-host")
 

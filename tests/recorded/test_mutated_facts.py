@@ -70,7 +70,7 @@ TEXTS = (
 )
 OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [[]], [None], "x", 5)
 SLOW = 5.0
-"""Seconds; a case is judged in some hundredths."""
+"""Seconds of processor time; a case is judged in some hundredths, and 16,000 missing nodes are told in one."""
 
 
 class Late(BaseException):
@@ -82,13 +82,13 @@ def at_most(seconds: float) -> Iterator[None]:
     def late(_number: int, _frame: FrameType | None) -> None:
         raise Late
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 Spot = tuple[Any, Any]
