@@ -56,7 +56,8 @@ def ended(status: int | None, printed: str, seconds: float) -> TorchInfo:
     number = -status if status is not None and status < 0 else None
     how = f"was ended by signal {number}" if number else f"ended with status {status}"
     how = "is out of touch" if status is None else how
-    said = " ".join(printed.split())
+    lines = {line.strip(": "): line for line in printed.splitlines()}  # a MemoryError comes in dozens
+    said = " ".join(" ".join(lines.values()).split())
     failure = TorchFailure(signal=number, status=None if number else status, said=said)
     error = f"the process that imports torch {how}{f': {said}' if said else ''}"[:500]
     return TorchInfo(None, error=error, seconds=seconds, failure=failure)

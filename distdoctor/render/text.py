@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import INTERRUPTED, Report, ReportCheck, ReportStage
@@ -253,50 +252,62 @@ PARTIAL = "partial"
 _WORDS = {"pass": "passed", "warn": "warned", "fail": "failed", "error": "error", "skip": "skipped", PARTIAL: "partial"}
 _WORST = ("error", "fail", "warn", PARTIAL, "skip", "pass")
 _WIDE = 9
-Line = tuple[str, str, float, str, str]
-"""Title, status, seconds, where, why."""
+
+
+class StageLine(NamedTuple):
+    """One outcome of a stage, and the nodes that share it."""
+
+    title: str
+    status: str
+    seconds: float
+    nodes: tuple[str, ...]
+    """Empty if all nodes share it."""
+    why: str
 
 
 def write_stages(page: Page, report: Report) -> None:
     """Write one line for each way in which stages ended: passed, this node only, warned, failed, skipped."""
     named = headline(report).finding
-    lines: dict[str, list[Line]] = {}
-    for _, entries in groupby(_named(_stage_lines(report, False)), key=lambda line: line[0]):
-        worst = min(entries, key=lambda line: _WORST.index(line[1]))
-        if named is not None and worst[4] == named.id:
-            worst = (*worst[:4], "")
-        lines.setdefault(worst[4] if worst[1] == PARTIAL else _WORDS[worst[1]], []).append(worst)
+    lines: dict[str, list[StageLine]] = {}
+    for outcomes in _stages(report, False):
+        worst = _worst(outcomes)
+        if named is not None and worst.why == named.id:
+            worst = worst._replace(why="")
+        lines.setdefault(worst.why if worst.status == PARTIAL else _WORDS[worst.status], []).append(worst)
     order = [_WORDS["pass"], *(word for word in lines if word not in _WORDS.values()), "warned", "failed", "error"]
     width = max(_WIDE, *map(len, lines)) if lines else 0
     for word in (*order, "skipped"):
         if word in lines:
-            style = STYLES.get(lines[word][0][1], "dim")
+            style = STYLES.get(lines[word][0].status, "dim")
             page.prose((f"{word:<{width}}  ", style), _in_short(lines[word]), hang=width + 2)
 
 
-def _named(lines: Iterable[Line]) -> Iterator[Line]:
-    name = ""
-    for title, *rest in lines:
-        name = title or name
-        yield (name, *rest)  # type: ignore[misc]
+def _worst(outcomes: Sequence[StageLine]) -> StageLine:
+    """Return the worst outcome; nodes that failed for several reasons are named together, without the reasons."""
+    worst = min(outcomes, key=lambda line: _WORST.index(line.status))
+    alike = [line for line in outcomes if line.status == worst.status]
+    if len(alike) == 1 or worst.status not in ("fail", "warn"):
+        return worst
+    nodes = tuple(node for line in alike for node in line.nodes)
+    return worst._replace(nodes=nodes if len(alike) < len(outcomes) else (), why="")
 
 
-def _in_short(lines: Sequence[Line]) -> str:
+def _in_short(lines: Sequence[StageLine]) -> str:
     """``gloo (host1: refused), gpu and nccl (no GPU)``: stages with one reason share it."""
     groups: dict[str, list[str]] = {}
     for line in lines:
-        _, status, _, where, why = line
-        passed = status in ("pass", PARTIAL)
-        why = "" if passed else clean(why).removeprefix("not run: ").replace("needs ", "need ", 1)
-        reason = ": ".join(part for part in ("" if passed else where, why) if part)
+        reason = ""
+        if line.status not in ("pass", PARTIAL):
+            why = clean(line.why).removeprefix("not run: ").replace("needs ", "need ", 1)
+            reason = ": ".join(part for part in (fold(line.nodes), why) if part)
         groups.setdefault(reason, []).append(_with_seconds(line))
     parts = [", ".join(names) + (f" ({reason})" if reason else "") for reason, names in groups.items()]
     return "; ".join(parts)
 
 
-def _with_seconds(line: Line) -> str:
+def _with_seconds(line: StageLine) -> str:
     """The stage, with its seconds where those are worth a look."""
-    return f"{line[0]} ({line[2]:.1f} s)" if line[1] == "pass" and line[2] >= SLOW else line[0]
+    return f"{line.title} ({line.seconds:.1f} s)" if line.status == "pass" and line.seconds >= SLOW else line.title
 
 
 SLOW = 2.0
@@ -305,76 +316,75 @@ SLOW = 2.0
 
 def write_stage_table(page: Page, report: Report) -> None:
     """Write every stage with its seconds and its whole reason; those skipped for one reason in a row share a line."""
-    lines = _merged(_stage_lines(report, True))
-    wide = max((len(line[0]) for line in lines), default=0)
-    for title, status, seconds, where, why in lines:
-        style = STYLES.get("skip" if status == PARTIAL else status, "")
-        page.prose(
-            (f"{_WORDS[status]:<{_WIDE}}", style),
-            f"{title:<{wide}}",
-            (f"{seconds:8.2f} s" if status != "skip" else f"{'':10}", "dim"),
-            f"  {where}" if where else "",
-            (f"  {clean(why)}" if why else "", "dim" if status == "skip" else ""),
-            hang=_WIDE + wide + 12,
-        )
+    stages = _merged(_stages(report, True))
+    wide = max((len(outcomes[0].title) for outcomes in stages), default=0)
+    for outcomes in stages:
+        for line in outcomes:
+            skipped = line.status == "skip"
+            style = STYLES.get("skip" if line.status == PARTIAL else line.status, "")
+            page.prose(
+                (f"{_WORDS[line.status]:<{_WIDE}}", style),
+                f"{line.title if line is outcomes[0] else '':<{wide}}",
+                (f"{'':10}" if skipped else f"{line.seconds:8.2f} s", "dim"),
+                f"  {fold(line.nodes)}" if line.nodes else "",
+                (f"  {clean(line.why)}" if line.why else "", "dim" if skipped else ""),
+                hang=_WIDE + wide + 12,
+            )
 
 
-def _stage_lines(report: Report, whole: bool) -> Iterable[Line]:
+def _stages(report: Report, whole: bool) -> Iterator[list[StageLine]]:
+    """Return the outcomes of each stage, in the order in which they run."""
     several = len({stage.node for stage in report.stages}) > 1
     for name in STAGES:
-        if BY_NAME[name].after_torch:
-            yield from _torch_import_line(report)
+        if BY_NAME[name].after_torch and (line := _torch_import(report)):
+            yield [line]
         groups: dict[tuple[str, str], list[ReportStage]] = {}
         for stage in report.stages:
             if stage.stage == name:
                 status = PARTIAL if stage.partial else stage.status
                 groups.setdefault((status, "" if status == "pass" else stage.reason), []).append(stage)
-        title = name
+        outcomes = []
         for (status, reason), members in groups.items():
-            where = fold(stage.node for stage in members) if several and len(groups) > 1 else ""
+            nodes = tuple(stage.node for stage in members) if several and len(groups) > 1 else ()
             why = reason if status in ("skip", "error", PARTIAL) or whole else shortened(reason, REASON_SHOWN)
-            yield title, status, max(stage.seconds for stage in members), where, why
-            title = ""
+            outcomes.append(StageLine(name, status, max(stage.seconds for stage in members), nodes, why))
+        if outcomes:
+            yield outcomes
 
 
-def _torch_import_line(report: Report) -> Iterable[Line]:
+def _torch_import(report: Report) -> StageLine | None:
     """Return how long importing torch took where it took longest: neither network nor GPU is to blame for it."""
     nodes = {name: node for name, node in (report.details.get("nodes") or {}).items() if isinstance(node, dict)}
     took = [values.get("torch_seconds") for values in nodes.values()]
     seconds = [float(value) for value in took if isinstance(value, (int, float))]
     if not seconds:
-        return
+        return None
     without = [node.name for node in report.nodes if node.arrived and node.torch is None]
     # Where the check was ended meanwhile, the import is no failure.
     blamed = {name for finding in report.findings if finding.check.startswith("environment/") for name in finding.nodes}
     ended = all(nodes.get(name, {}).get("torch_importing") and name not in blamed for name in without)
-    where = fold(without) if len(nodes) > 1 else ""
+    where = tuple(without) if len(nodes) > 1 else ()
     if without and ended:
-        yield "import torch", "skip", 0.0, where, f"not through after {max(seconds):.1f} s, when the check ended"
-    else:
-        yield "import torch", "fail" if without else "pass", max(seconds), where, ""
+        why = f"not through after {max(seconds):.1f} s, when the check ended"
+        return StageLine("import torch", "skip", 0.0, where, why)
+    return StageLine("import torch", "fail" if without else "pass", max(seconds), where, "")
 
 
-def _merged(lines: Iterable[Line]) -> list[Line]:
-    """The lines again; stages that were left out for the same reasons, one after the other, under one heading."""
-    stages: list[list[Line]] = []
-    for line in lines:
-        if line[0] or not stages:
-            stages.append([])
-        stages[-1].append(line)
-    merged: list[list[Line]] = []
-    for stage in stages:
-        out = all(status == "skip" for _, status, *_ in stage)
-        if out and merged and _reasons(merged[-1]) == _reasons(stage):
+def _merged(stages: Iterable[list[StageLine]]) -> list[list[StageLine]]:
+    """The stages again; those skipped for the same reasons, one after the other, share a title."""
+    merged: list[list[StageLine]] = []
+    for outcomes in stages:
+        skipped = all(line.status == "skip" for line in outcomes)
+        if skipped and merged and _reasons(merged[-1]) == _reasons(outcomes):
             first = merged[-1][0]
-            merged[-1][0] = (f"{first[0]}, {stage[0][0]}", *first[1:])
+            merged[-1][0] = first._replace(title=f"{first.title}, {outcomes[0].title}")
         else:
-            merged.append(stage)
-    return [line for stage in merged for line in stage]
+            merged.append(outcomes)
+    return merged
 
 
-def _reasons(lines: Iterable[Line]) -> list[tuple[str, str, str]]:
-    return [(status, where, why) for _, status, _, where, why in lines]
+def _reasons(outcomes: Iterable[StageLine]) -> list[tuple[str, tuple[str, ...], str]]:
+    return [(line.status, line.nodes, line.why) for line in outcomes]
 
 
 # What ``-v`` adds, in words: where the plan came from, and the values seen where all is well.

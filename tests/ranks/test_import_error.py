@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from distdoctor.ranks import torch_info
 from distdoctor.ranks.torch_failure import further
 from tests.helpers.namespaces import lines_of
 
@@ -42,6 +43,7 @@ def test_what_it_was_raised_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 _CLOSED = """
 import os, subprocess
+from distdoctor.ranks import torch_info
 from distdoctor.ranks.torch_failure import further
 lines = "mount -t tmpfs lab /mnt; mkdir /mnt/a /mnt/b; mount -t tmpfs -o noexec lab /mnt/a"
 lines += "; touch /mnt/a/libx.so.1 /mnt/b/libx.so.1"
@@ -54,3 +56,8 @@ for folder in ("/mnt/a", "/mnt/b", "/mnt/a:/mnt/a"):
 
 def test_a_library_on_a_file_system_with_noexec() -> None:
     assert lines_of(_CLOSED, "--mount", tools=("mount",)) == ["['/mnt/a/libx.so.1']", "[]", "['/mnt/a/libx.so.1']"]
+
+
+def test_a_line_that_the_process_prints_again_and_again_is_kept_once() -> None:
+    printed = "<frozen zipimport>\n" + "MemoryError: \n" * 30 + "MemoryError\n"
+    assert torch_info.ended(1, printed, 1.0).failure.said == "<frozen zipimport> MemoryError"  # type: ignore[union-attr]

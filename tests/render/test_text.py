@@ -251,6 +251,15 @@ def test_stages_left_out_for_the_same_reasons_share_their_lines() -> None:
     assert "skipped    mesh, gloo, nccl, barrier, collective (host0: need store)" in render(report).splitlines()
 
 
+def test_nodes_that_fail_in_one_stage_for_several_reasons_are_named_together() -> None:
+    why = {"host1": "refused", "host2": "timed out"}
+    made = tuple(
+        replace(s, status="fail", reason=why[s.node]) if s.stage == "network" and s.node in why else s
+        for s in reports.report(3).stages
+    )
+    assert "failed     network (host[1-2])" in render(reports.report(3, "fail", stages=made)).splitlines()
+
+
 @pytest.mark.parametrize(
     ("values", "line"),
     [
