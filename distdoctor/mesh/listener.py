@@ -5,7 +5,7 @@ at which it sees the client. A client without the token gets nothing. After that
 
     P  n   a small message, answered at once (``n`` is 0): round trips, and loss seen in TCP's retransmissions
     U  n   ``n`` bytes follow and are answered when all have arrived: payloads around the path's MTU
-    S  0   bytes until the sender ends; answered with their number: throughput
+    S  0   zeros up to a byte END; answered with their number: throughput, also where a firewall eats FIN
     R  0   of node 0: answered with the hash of all its commands so far (``distdoctor.session.protocol.confirm``)
 """
 
@@ -58,13 +58,14 @@ def addresses_of(facts: NodeFacts, *, nccl: bool) -> Iterator[tuple[str, str]]:
             yield use, choice.address
 
 
-MAGIC = b"distdoctor mesh 3\n"
+MAGIC = b"distdoctor mesh 4\n"
 REQUEST = len(MAGIC) + TOKEN_BYTES
 HELLO = struct.Struct("=Id16s")
 """Answer of the listener: its number, its clock in seconds since the epoch, and the address at which it sees the client
 (as IPv6; IPv4 mapped into it)."""
 ASK = struct.Struct("=cI")
 TOTAL = struct.Struct("=Q")
+END = b"\1"
 MAX_PAYLOAD = 64 * 1024
 MAX_OPEN = 512
 """Connections held at once; beyond it the oldest that has not shown the token is closed first."""
@@ -132,6 +133,8 @@ class Listener:
                 total = 0
                 while data := await asyncio.wait_for(reader.read(1 << 20), IDLE_SECONDS):
                     total += len(data)
+                    if data.endswith(END):
+                        break
                 writer.write(TOTAL.pack(total))
                 await writer.drain()
                 writer.write_eof()

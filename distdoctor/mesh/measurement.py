@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import psutil
 
 from distdoctor.mesh.link import LIMITED_SECONDS, MOST, Pauses, Samples, Tried, read, try_link
-from distdoctor.mesh.listener import ASK, HELLO, MAGIC, TOTAL, LinkTarget
+from distdoctor.mesh.listener import ASK, END, HELLO, MAGIC, TOTAL, LinkTarget
 from distdoctor.model.facts import MAX_RATES, Link, LinkRate, LinkRow, MeshFacts, Translated
 from distdoctor.probes.network.tcp import CONNECT_SECONDS, TcpInfo, open_socket, tcp_info, unacknowledged
 
@@ -326,7 +326,7 @@ async def measure_rate(target: LinkTarget, token: str, so_far: LinkRate, seconds
         while time.monotonic() - started < seconds:
             await asyncio.wait_for(loop.sock_sendall(opened, chunk), TAKING_SECONDS)
         info = tcp_info(opened)
-        opened.shutdown(socket.SHUT_WR)
+        await asyncio.wait_for(loop.sock_sendall(opened, END), TAKING_SECONDS)
         total = TOTAL.unpack(await read(opened, TOTAL.size, TAKING_SECONDS))[0]
         spent = time.monotonic() - started
     except (ConnectionResetError, BrokenPipeError):

@@ -18,7 +18,18 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.mesh.listener import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD, TOKEN_BYTES, LinkTarget, packed, unpacked
+from distdoctor.mesh.listener import (
+    ASK,
+    END,
+    HELLO,
+    MAGIC,
+    MAX_OPEN,
+    MAX_PAYLOAD,
+    TOKEN_BYTES,
+    LinkTarget,
+    packed,
+    unpacked,
+)
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.model.facts import MeshFacts
 from tests.helpers.namespaces import ROOT
@@ -159,7 +170,8 @@ def test_payloads_of_every_size_up_to_the_largest_are_answered(listener: Running
             assert opened.recv(1) == b"U"
 
 
-def test_what_a_friend_sends_without_end_is_counted_and_not_kept(listener: Running) -> None:
+@pytest.mark.parametrize("end", [END, b""], ids=["by a byte", "by FIN"])
+def test_what_a_friend_sends_without_end_is_counted_and_not_kept(listener: Running, end: bytes) -> None:
     before = listener.memory
     with listener.connect(RIGHT) as opened:
         opened.recv(HELLO.size, socket.MSG_WAITALL)
@@ -167,8 +179,10 @@ def test_what_a_friend_sends_without_end_is_counted_and_not_kept(listener: Runni
         for _ in range(256):
             opened.sendall(bytes(1 << 20))
         assert listener.memory - before < 16 << 20
-        opened.shutdown(socket.SHUT_WR)
-        assert int.from_bytes(opened.recv(8, socket.MSG_WAITALL), sys.byteorder) == 256 << 20
+        opened.sendall(end)
+        if not end:
+            opened.shutdown(socket.SHUT_WR)
+        assert int.from_bytes(opened.recv(8, socket.MSG_WAITALL), sys.byteorder) == (256 << 20) + len(end)
 
 
 def test_a_flood_changes_neither_the_verdict_nor_the_memory(listener: Running, many_files: None) -> None:
