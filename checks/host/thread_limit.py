@@ -60,6 +60,9 @@ CALLED = {
     "numbers": "the limit of process numbers (kernel.pid_max)",
 }
 NO_THREAD = "can't start new thread"
+SHARED_LIMIT = 4096
+"""Largest limit of a user that processes out of sight are believed to use up: RHEL's default for users (20-nproc.conf).
+The kernel counts a user's processes in all containers of the machine (setrlimit(2), RLIMIT_NPROC)."""
 OF_THE_CHECK = 10
 """Processes and threads that a check has beside its ranks, at most; not all of them are there when it counts."""
 ABORTED = "by signal 6"
@@ -140,7 +143,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     tight = {
         node: room
         for node in cluster.nodes
-        if node not in forbidden and (room := tightest(node)) and room.left < AMPLE * need(node)
+        if node not in forbidden and (room := tightest(node)) and is_tight(node, room, node.name in errors)
     }
     if not tight:
         return
@@ -153,6 +156,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=(line for node in blamed for line in (evidence_line(node, tight[node]), *errors.get(node.name, ()))),
         fixes=(fix for node in blamed for fix in fixes(node, tight[node])),
     )
+
+
+def is_tight(node: Node, room: Room, refused: bool) -> bool:
+    """Return whether the limit leaves too little; ``refused``: the kernel refused a process or thread there."""
+    hidden = refused and room.of == "user" and room.most <= SHARED_LIMIT
+    return hidden or room.left < AMPLE * need(node)
 
 
 def ended_there(node: Node, room: Room) -> bool:
@@ -202,7 +211,9 @@ def need(node: Node) -> int:
 
 
 def evidence_line(node: Node, room: Room) -> str:
-    threads, limit = computing(node), f"{node.name}: {CALLED[room.of]} is {room.most}, with {room.used} in use"
+    elsewhere = " here; the user's processes in other containers count, too" if room.left >= AMPLE * need(node) else ""
+    limit = f"{node.name}: {CALLED[room.of]} is {room.most}, with {room.used} in use{elsewhere}"
+    threads = computing(node)
     each = f"{threads} compute thread{'s' if threads > 1 else ''} each"
     return f"{limit}; {rank_count(node)} ranks with {each} need {need(node)}"
 

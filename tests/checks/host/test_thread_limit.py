@@ -41,6 +41,14 @@ def refused() -> Facts:
     )
 
 
+def refused_with(most: int) -> Facts:
+    """A process or thread is refused on node 1, whose user has ``most``, and 10 of them in sight."""
+    zero, one = on((1,), processes=most, processes_hard=most, user_processes=10, **MACHINE)
+    return failing(zero, "gloo", KILLED, killed=True), failing(
+        one, "gloo", "RuntimeError: Resource temporarily unavailable"
+    )
+
+
 def refused_early() -> Facts:
     """Node 1 cannot even begin to look at the network, and so never meets node 0."""
     zero, one = on((1,), pids_max=12, pids_used=6, **MACHINE)
@@ -105,6 +113,7 @@ ROWS = [
     Row("one node lost itself", lambda: one_node(lost=(healthy(1)[0].key,)), ("host0",)),
     Row("its ranks ended, too", ranks_died, ("host0",)),
     Row("the ranks cannot have their threads", refused, ("host1",), together=True),
+    Row("the user has more processes in other containers", lambda: refused_with(64), ("host1",), together=True),
     Row("the node itself cannot have a thread", refused_early, ("host1",), together=True),
     Row("the process of the store cannot have its threads", store_died, ("host0",), together=True),
     Row(
@@ -157,3 +166,7 @@ test_cured = cured(CHECK, CURES)
 
 def test_an_abort_where_there_is_room_is_no_limits_doing() -> None:
     assert [finding.id for finding in judged(*aborted(24, 4)).roots] == ["barrier/rank-missing"]
+
+
+def test_a_large_limit_of_the_user_is_not_used_up_by_what_is_not_seen() -> None:
+    assert "host/thread-limit" not in {finding.check for finding in judged(*refused_with(60_000)).findings}
