@@ -23,28 +23,22 @@ from distdoctor.model.stages import LOG_STAGES, STAGES  # noqa: E402
 PAGE = '''\
 """TODO: the title, a short sentence that names the failure.
 
-What you see
-------------
+## What you see
 TODO: what PyTorch prints or does, in its own words, and after how long.
 
-Why it happens
---------------
+## Why it happens
 TODO: the cause.
 
-Fix
----
+## Fix
 TODO: the instruction, with a command: `ulimit -s 8192` in the job's script.
 
-Confirm with
-------------
+## Confirm with
 TODO: `ulimit -s` on the node, which prints 8192.
 
-When it is harmless
--------------------
+## When it is harmless
 TODO: the case in which the same facts are no fault. Then name related checks below.
 
-See also
---------
+## See also
 {related}
 """
 

@@ -1,32 +1,26 @@
 """Some ranks do not reach a barrier.
 
-What you see
-------------
+## What you see
 The other ranks hang in the first collective, or fail with `Connection closed by peer` or `Connection reset by peer`.
 monitored_barrier() names the missing ranks:
 
     [Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 8000 ms
 
-Why it happens
---------------
+## Why it happens
 The process ended (out of memory, a scheduler's limit, a crash), gets no processor, or lost its connections after init.
 
-Fix
----
+## Fix
 Fix the last error in the output of the missing rank. If signal 9 ended it, request more memory:
 `sbatch --mem 64G job.sh`. If it runs and gets no processor, end the other load on its node.
 
-Confirm with
-------------
+## Confirm with
 `ps -o pid,stat,pcpu,args -p 4711` on its node, `journalctl -k --since -1h | grep -i oom`, and
 `sacct -j JOBID`.
 
-When it is harmless
--------------------
+## When it is harmless
 When the host was overloaded for a moment: run the check again.
 
-See also
---------
+## See also
 barrier/rank-stopped, store/node-lost, gloo/init-failed
 """
 

@@ -1,32 +1,26 @@
 """A rank's process is stopped.
 
-What you see
-------------
+## What you see
 Silence on every rank, up to the timeout of 30 minutes. Only monitored_barrier() names the rank:
 
     [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 8000 ms
 
 If rank 0 is the stopped one, even this line is missing.
 
-Why it happens
---------------
+## Why it happens
 The process got SIGSTOP or SIGTSTP (Ctrl-Z, a scheduler that suspends jobs, a checkpointing tool, a paused container),
 or a debugger or tracer holds it.
 
-Fix
----
+## Fix
 Resume it: `kill -CONT 4711`. If a scheduler suspended the job, resume it there: `scontrol resume JOBID`.
 
-Confirm with
-------------
+## Confirm with
 `ps -eo pid,stat,args | grep " T"` (state T is stopped, t is traced).
 
-When it is harmless
--------------------
+## When it is harmless
 Never while the other ranks wait.
 
-See also
---------
+## See also
 barrier/rank-missing, store/node-lost
 """
 

@@ -1,28 +1,22 @@
 """The process group has no backend for the tensor's device.
 
-What you see
-------------
+## What you see
 `No backend type associated with device type cpu`, `Tensors must be CUDA and dense`.
 
-Why it happens
---------------
+## Why it happens
 A CPU tensor (offload, object collectives) is used in a group that has NCCL only, or a GPU tensor in one with gloo
 only.
 
-Fix
----
+## Fix
 Create the group with both backends: `init_process_group("cpu:gloo,cuda:nccl")`. Or move the tensor: `tensor.cuda()`.
 
-Confirm with
-------------
+## Confirm with
 `print(dist.get_backend_config())` in the script.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 environment/backend-not-built
 """
 

@@ -1,31 +1,25 @@
 """A collective runs before the rank has chosen its GPU.
 
-What you see
-------------
+## What you see
 A warning on each rank:
 
     using GPU 0 to perform barrier as devices used by this process are currently unknown. This can
     potentially cause a hang
 
-Why it happens
---------------
+## Why it happens
 barrier() guesses the device if neither set_device() nor device_id names it.
 
-Fix
----
+## Fix
 Call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before init_process_group(), or pass
 `init_process_group(device_id=torch.device("cuda", local_rank))`.
 
-Confirm with
-------------
+## Confirm with
 `grep -c "devices used by this process are currently unknown" LOG` (must be 0 afterwards).
 
-When it is harmless
--------------------
+## When it is harmless
 When rank and device numbers agree, as they usually do.
 
-See also
---------
+## See also
 nccl/duplicate-gpu
 """
 

@@ -1,30 +1,24 @@
 """A collective fails.
 
-What you see
-------------
+## What you see
 `Connection closed by peer`, `Read error`, `Timed out waiting ... for recv operation` in the first collectives,
 although the process group was formed.
 
-Why it happens
---------------
+## Why it happens
 A peer ended or lost its connections after init. With TORCH_GLOO_LAZY_INIT=1 the connections are made only now. Or
 large packets are lost, because the MTU differs along the path.
 
-Fix
----
+## Fix
 Fix the error of the rank that ended first; the errors of the others are its consequences. If no rank ended, set one
 MTU on all nodes: `ip link set dev eth0 mtu 1500`.
 
-Confirm with
-------------
+## Confirm with
 `distdoctor diagnose LOGS...` (names the first rank), and `ping -M do -s 1472 -c 1 10.0.0.11`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 barrier/rank-missing, collective/wrong-result, store/node-lost
 """
 

@@ -1,13 +1,11 @@
 """A process group other than the default one fails.
 
-What you see
-------------
+## What you see
 The job passes init_process_group(), and waits in new_group(), in init_device_mesh() or in the first collective of a
 group. These are groups of data-parallel or tensor-parallel ranks, FSDP's shards or an engine's workers. Or one mesh
 works, and another with the same ranks does not.
 
-Why it happens
---------------
+## Why it happens
 Each group opens connections of its own. gloo listens on one more port and connects its ranks again. NCCL creates a
 communicator with its own sockets, rings and queue pairs.
 
@@ -16,24 +14,20 @@ one more file, port, thread or queue pair than a limit allows.
 
 The check creates the groups of --mesh and --groups in the job's order, and then uses each.
 
-Fix
----
+## Fix
 Allow TCP between the nodes on all ports, without a limit on the number or the rate of connections: `nft insert rule
 inet filter input ip saddr 10.77.0.0/24 accept`.
 
 If NCCL is out of queue pairs or of locked memory: `ulimit -l unlimited`, or `export NCCL_IB_QPS_PER_CONNECTION=1`.
 
-Confirm with
-------------
+## Confirm with
 `distdoctor check --groups 8` on every node creates eight groups of all ranks. If it fails at the same number each
 time, a limit is the cause.
 
-When it is harmless
--------------------
+## When it is harmless
 If the job creates no such group.
 
-See also
---------
+## See also
 network/connection-limit, host/open-files-limit, environment/mesh-mismatch, collective/failed
 """
 

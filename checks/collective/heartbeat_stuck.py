@@ -1,30 +1,24 @@
 """The NCCL watchdog makes no progress.
 
-What you see
-------------
+## What you see
 `ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress in monitoring enqueued collectives`,
 `Heartbeat monitor timed out!`.
 
-Why it happens
---------------
+## Why it happens
 A CUDA call, or a thread that holds the GIL, does not return. The hang has another cause. The monitor ends
 the process.
 
-Fix
----
+## Fix
 Fix the call that does not return: `py-spy dump --native --pid 4711` shows its stack. TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC
 only hides the hang.
 
-Confirm with
-------------
+## Confirm with
 `distdoctor hang` on a node of the job while it hangs.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 collective/rank-missing, collective/slow-rank
 """
 

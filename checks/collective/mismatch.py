@@ -1,30 +1,24 @@
 """Ranks call different collectives, or with different sizes.
 
-What you see
-------------
+## What you see
 `Detected mismatch between collectives on ranks`, gloo's `Received data size doesn't match expected size`, watchdogs
 with different sizes at one sequence number, tracebacks of all ranks that end in different collectives.
 
-Why it happens
---------------
+## Why it happens
 Ranks took different paths: a branch on the rank, on data, or another order of calls. Or all ranks send first, or all
 receive first, and each waits for the other.
 
-Fix
----
+## Fix
 Call the same collectives in the same order with the same shapes on all ranks. Run
 `export TORCH_DISTRIBUTED_DEBUG=DETAIL` to see the first difference.
 
-Confirm with
-------------
+## Confirm with
 `distdoctor hang` while it hangs, or `distdoctor diagnose LOGS...` afterwards.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 collective/rank-missing, collective/rank-conditional, collective/uneven-inputs
 """
 

@@ -1,28 +1,22 @@
 """Ranks built different models.
 
-What you see
-------------
+## What you see
 `DDP expects same model across all ranks, but Rank 6 has 59 params, while rank 0 has inconsistent 48 params`.
 
-Why it happens
---------------
+## Why it happens
 The model depends on the rank, its data, or a checkpoint that only some ranks have.
 
-Fix
----
+## Fix
 Build the same model on every rank, from the same configuration and checkpoint, and wrap it once:
 `model = DistributedDataParallel(model)`.
 
-Confirm with
-------------
+## Confirm with
 `print(rank, sum(p.numel() for p in model.parameters()))` on every rank before the wrap.
 
-When it is harmless
--------------------
+## When it is harmless
 With `0 params` the exchange itself failed, and the models may be equal.
 
-See also
---------
+## See also
 collective/unused-parameters, collective/mismatch
 """
 

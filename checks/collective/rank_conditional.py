@@ -1,27 +1,21 @@
 """Only some ranks call a collective.
 
-What you see
-------------
+## What you see
 A watchdog timeout in a collective that only `if rank == 0:` calls, or in one after it.
 
-Why it happens
---------------
+## Why it happens
 Saving, logging or evaluation under a condition on the rank contains a collective.
 
-Fix
----
+## Fix
 Move the collective out of the condition: call it on all ranks, and keep only local work under `if rank == 0:`.
 
-Confirm with
-------------
+## Confirm with
 `py-spy dump --pid 4711` on every rank while it hangs, or `distdoctor hang`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 collective/mismatch, collective/rank-missing
 """
 

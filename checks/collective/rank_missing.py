@@ -1,30 +1,24 @@
 """A rank does not take part in a collective.
 
-What you see
-------------
+## What you see
 Watchdog timeouts with the same sequence number on all ranks but one;
 `finished collective #42, but didn't join collective #43`; in flight-recorder dumps a rank without the collective.
 
-Why it happens
---------------
+## Why it happens
 The missing rank hangs, died, or took another path.
 
-Fix
----
+## Fix
 Fix what keeps the missing rank: `distdoctor hang` on its node shows its current line. If it died, fix the last error
 in its log.
 
-Confirm with
-------------
+## Confirm with
 `py-spy dump --pid 4711` on its node, and `tail -50` of its log.
 
-When it is harmless
--------------------
+## When it is harmless
 While init_process_group() waits for a rank that is only late, such as one that prepares data. `distdoctor hang` warns
 until the timeout (default 30 min, with NCCL 10 min).
 
-See also
---------
+## See also
 collective/mismatch, collective/slow-rank, barrier/rank-missing
 """
 

@@ -1,35 +1,29 @@
 """A rank does far less work than the others.
 
-What you see
-------------
+## What you see
 No error at first. Every step takes as long as the slowest rank needs; the others wait for it inside their collectives,
 at 100 % of a GPU. If it lags more than the timeout (30 minutes, 10 with nccl), the watchdog ends the job. It names a
 rank that waited, not the slow one, often with a 1-element ALLREDUCE, which is a barrier.
 
-Why it happens
---------------
+## Why it happens
 All ranks of a node are bound to one processor (OMP or Open MPI settings, `taskset`, `srun --cpu-bind`). Or the
 container has a small CPU quota. Or another job uses the node, or the processor is slow (hot, or with a limited
 frequency). The check runs the same small work on each rank for 0.15 s on one thread. It repeats it up to six times if
 the rank waits for a processor, and compares the best runs.
 
-Fix
----
+## Fix
 Remove the binding or raise the quota: `srun --cpu-bind=none`, `mpirun --bind-to none`, `docker run --cpus=16`. Or end
 the other load on the node.
 
-Confirm with
-------------
+## Confirm with
 `taskset -cp 4711`, `cat /sys/fs/cgroup/cpu.max` and `top` on that node.
 
-When it is harmless
--------------------
+## When it is harmless
 When the processors of that node have little to do in the job. The check does not measure GPUs here. Several nodes on
 one machine (containers, network namespaces) share its processors, so a wait there is chance. The check reports it only
 with a binding or a quota.
 
-See also
---------
+## See also
 mesh/slow-link, barrier/rank-missing, host/leftover-processes
 """
 

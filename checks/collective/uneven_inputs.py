@@ -1,27 +1,21 @@
 """Ranks have different numbers of batches.
 
-What you see
-------------
+## What you see
 A watchdog timeout at the end of an epoch; `Detected at least one rank that has exhausted inputs`.
 
-Why it happens
---------------
+## Why it happens
 The data does not divide evenly, so some ranks have one batch more than others.
 
-Fix
----
+## Fix
 Use `DistributedSampler(dataset, drop_last=True)`, or wrap the loop in `with model.join():`.
 
-Confirm with
-------------
+## Confirm with
 `print(rank, len(loader))` on every rank (must be equal).
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 collective/mismatch, process/peer-exited-early
 """
 

@@ -1,27 +1,21 @@
 """DDP waits for gradients of unused parameters.
 
-What you see
-------------
+## What you see
 `Expected to have finished reduction in the prior iteration before starting a new one`.
 
-Why it happens
---------------
+## Why it happens
 Some parameters took no part in the loss of this step, so they get no gradients.
 
-Fix
----
+## Fix
 Use `DistributedDataParallel(model, find_unused_parameters=True)`, or freeze or remove the unused parameters.
 
-Confirm with
-------------
+## Confirm with
 `TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...` (names the parameters).
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 collective/model-mismatch
 """
 

@@ -1,29 +1,23 @@
 """A collective returns a wrong result.
 
-What you see
-------------
+## What you see
 Training that diverges, or differs from run to run, without any error. `# Out of bounds values : 344 FAILED` of
 nccl-tests.
 
-Why it happens
---------------
+## Why it happens
 Faulty memory, a faulty network card or link that damages data, or different library versions on the nodes.
 
-Fix
----
+## Fix
 Remove the affected nodes from the job, one at a time (`srun --exclude=host1`), until the result is right. Then replace
 the memory or network card of the faulty node.
 
-Confirm with
-------------
+## Confirm with
 `ethtool -S eth0 | grep -i err`, `edac-util -v`, and `memtester 4G 1` on the affected nodes.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 environment/version-mismatch, collective/failed
 """
 

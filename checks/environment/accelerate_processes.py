@@ -1,29 +1,23 @@
 """accelerate's number of processes counts one machine instead of all.
 
-What you see
-------------
+## What you see
 On 2 machines with 8 GPUs each, the job has 8 ranks, 4 on each machine. With num_processes 1, one machine has no rank.
 
-Why it happens
---------------
+## Why it happens
 `--num_processes` and num_processes in accelerate's configuration count all machines together. accelerate launch divides
 the number by num_machines. `accelerate config` is often answered with the number of one machine.
 
-Fix
----
+## Fix
 Give accelerate launch the GPUs of all machines together: `accelerate launch --num_processes 16 --num_machines 2
 train.py`.
 
-Confirm with
-------------
+## Confirm with
 `grep num_ ~/.cache/huggingface/accelerate/default_config.yaml` shows num_processes and num_machines.
 
-When it is harmless
--------------------
+## When it is harmless
 The job is meant to use only some of the GPUs.
 
-See also
---------
+## See also
 environment/uneven-ranks, environment/pod-world-size
 """
 

@@ -1,13 +1,11 @@
 """The ranks wait for the store of a torchrun agent that does not exist.
 
-What you see
-------------
+## What you see
 Every rank waits in silence, also rank 0. Then each names its own host:
 
     The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
 
-Why it happens
---------------
+## Why it happens
 `TORCHELASTIC_USE_AGENT_STORE=True` is set for ranks that no torchrun agent started. A script exported it, or it was
 copied from a rank of another job. With it rank 0 hosts no store: it connects to its agent's, as all others do
 (torch/distributed/rendezvous.py). Here no agent hosts one.
@@ -18,21 +16,17 @@ An inference engine that a torchrun rank starts inherits the variable, and no ra
 `init_method="tcp://..."` between trainer and engine does, too. A `TCPStore(..., is_master=True)` of one's own does not
 read it.
 
-Fix
----
+## Fix
 Unset the variable on every node, `unset TORCHELASTIC_USE_AGENT_STORE`, or start the ranks with torchrun. In a rank of
 torchrun set `os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"` before the second group is made.
 
-Confirm with
-------------
+## Confirm with
 `env | grep TORCHELASTIC` prints nothing in the shell that starts the ranks.
 
-When it is harmless
--------------------
+## When it is harmless
 On nodes without rank 0: their ranks connect to the store either way.
 
-See also
---------
+## See also
 network/port-refused, environment/missing-variable
 """
 

@@ -1,12 +1,10 @@
 """Several processes were started, and each treats itself as the whole job.
 
-What you see
-------------
+## What you see
 Nothing fails. Every node trains as rank 0 of a one-node job, and each overwrites the logs and checkpoints of the
 others. The job is no faster than on one node. In a batch script without srun only the first node works.
 
-Why it happens
---------------
+## Why it happens
 torchrun does not read the number of nodes from srun, mpirun or a scheduler. Without --nnodes it starts a job of one
 node, so `srun torchrun --nproc-per-node 8 train.py` starts one such job on each node. accelerate launch without
 --num_machines, deepspeed without --hostfile and horovodrun without -H do the same.
@@ -15,24 +13,20 @@ RANK=0 and WORLD_SIZE=1 from a shell, an image or a start script have the same e
 does a script under srun that starts the ranks of its node itself (torch.multiprocessing.spawn, composer) and numbers
 them from 0 on each node.
 
-Fix
----
+## Fix
 Give torchrun the number of nodes and the rendezvous: `srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES
 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint host0:29500 train.py`.
 
 For ranks that a script starts itself, set RANK and WORLD_SIZE of the whole job in each process.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import os; print(os.environ['RANK'], os.environ['WORLD_SIZE'])"`, started as the job's ranks are, prints the
 size of the whole job.
 
-When it is harmless
--------------------
+## When it is harmless
 Each process is meant to train by itself, as in a parameter search. Say so with --standalone, or ignore the check.
 
-See also
---------
+## See also
 environment/pod-world-size, environment/world-size-mismatch
 """
 

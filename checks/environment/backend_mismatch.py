@@ -1,30 +1,24 @@
 """The nodes create process groups with different backends.
 
-What you see
-------------
+## What you see
 Nothing, or an error on one side only. Ranks with gloo wait in `init_process_group` for addresses that the others never
 write (`wait timeout after ... keys: /default_pg/0//cpu//0/1`). Ranks with nccl wait in the first collective.
 
-Why it happens
---------------
+## Why it happens
 The script chooses the backend from what the node has (`"nccl" if torch.cuda.is_available() else "gloo"`). Or only some
 nodes get the option, or one node has an older script. Ranks of different backends never connect.
 
-Fix
----
+## Fix
 Give init_process_group() the same backend on every node: `dist.init_process_group(backend="nccl")`.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import torch; print(torch.cuda.is_available())"` prints the same on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Both spellings mean the same for the devices present. On nodes without GPUs these are `gloo`, `cpu:gloo` and no backend;
 on nodes with GPUs no backend and `cpu:gloo,cuda:nccl`.
 
-See also
---------
+## See also
 environment/backend-not-built, environment/setting-mismatch
 """
 

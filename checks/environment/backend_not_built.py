@@ -1,7 +1,6 @@
 """This build of torch lacks the planned backend.
 
-What you see
-------------
+## What you see
 init_process_group() raises at once
 
     RuntimeError: Distributed package doesn't have NCCL built in
@@ -9,26 +8,21 @@ init_process_group() raises at once
 (or MPI, XCCL). For UCC it raises an AssertionError without a message. Nodes whose torch has the backend wait for the
 others.
 
-Why it happens
---------------
+## Why it happens
 A CPU build of torch (`2.7.0+cpu`) has gloo only, and so have the builds for macOS and Windows. pip installs a CPU build
 when the index, the platform or the Python version has no other. Only builds from source have MPI.
 
-Fix
----
+## Fix
 Install a build that has the backend, the same on every node: `pip install torch --index-url
 https://download.pytorch.org/whl/cu128`; or use gloo.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import torch.distributed as d; print(d.is_nccl_available())"` prints True on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Never for a script that names this backend.
 
-See also
---------
+## See also
 environment/version-mismatch, environment/torch-missing, gpu/fewer-than-ranks
 """
 

@@ -1,29 +1,23 @@
 """A variable has an old name that torch has replaced.
 
-What you see
-------------
+## What you see
 `Environment variable NCCL_BLOCKING_WAIT is deprecated; use TORCH_NCCL_BLOCKING_WAIT instead`, once per rank. If the new
 name is set, too, torch ignores the old one in silence.
 
-Why it happens
---------------
+## Why it happens
 torch 2.2 renamed its own NCCL_* variables to TORCH_NCCL_*, to keep them apart from NCCL's. Launch scripts still have
 the old names.
 
-Fix
----
+## Fix
 Use the new name: `export TORCH_NCCL_BLOCKING_WAIT=1; unset NCCL_BLOCKING_WAIT`.
 
-Confirm with
-------------
+## Confirm with
 `env | grep NCCL_BLOCKING_WAIT` prints only the new name.
 
-When it is harmless
--------------------
+## When it is harmless
 While this version of torch still reads the old name. With a backend other than NCCL the finding is only INFO.
 
-See also
---------
+## See also
 environment/misspelled-variable, environment/setting-mismatch
 """
 

@@ -1,32 +1,26 @@
 """Two nodes have the same node rank.
 
-What you see
-------------
+## What you see
 Nothing for minutes. Then every node times out: `wait timeout ... keys: /none/torchelastic/role_info/0`. If both run on
 one host, the second launcher fails with `EADDRINUSE`.
 
-Why it happens
---------------
+## Why it happens
 The same command line with a constant --node-rank was run on every node. It is usually 0, so that both act as host of
 the store. Or two jobs start on one host with the same MASTER_PORT.
 
-Fix
----
+## Fix
 Give each node its own --node-rank, from 0 to nnodes - 1: `--node-rank 0` on the node that MASTER_ADDR names,
 `--node-rank 1` on the next.
 
 `distdoctor check` needs no --node-rank: it then assigns the ranks.
 
-Confirm with
-------------
+## Confirm with
 `pgrep -af torchrun` shows a different --node-rank on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 With torchrun's c10d rendezvous (--rdzv-backend c10d), which ignores --node-rank.
 
-See also
---------
+## See also
 environment/duplicate-rank, network/master-not-node0
 """
 

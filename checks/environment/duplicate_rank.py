@@ -1,30 +1,24 @@
 """Two processes claim the same rank.
 
-What you see
-------------
+## What you see
 Usually nothing: the store counts one process too few, and all wait for 30 minutes. Then `Timed out after 1801 seconds
 waiting for clients. 1/2 clients joined`. If one host has rank 0 twice, `EADDRINUSE`.
 
-Why it happens
---------------
+## Why it happens
 A script that runs on several nodes sets RANK to a constant or to the local rank. Or the launcher itself was started
 once per scheduler task.
 
-Fix
----
+## Fix
 Give each process its own RANK from 0 to WORLD_SIZE - 1: `export RANK=$SLURM_PROCID` under srun, or start the ranks with
 torchrun.
 
-Confirm with
-------------
+## Confirm with
 `srun bash -c 'echo $RANK $SLURM_PROCID'` prints each rank once.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-missing
 """
 

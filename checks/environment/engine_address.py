@@ -1,33 +1,27 @@
 """The engine gives other nodes an address that is this host's own.
 
-What you see
-------------
+## What you see
 The first server waits without end for the workers of the other node. Or the first request makes NIXL report
 `NIXL_ERR_REMOTE_DISCONNECT` or a failed handshake with localhost:5600.
 
-Why it happens
---------------
+## Why it happens
 vLLM binds its message queue to VLLM_HOST_IP, and sends this address to the workers of the other nodes. Mooncake gives
 it (SGLang: SGLANG_HOST_IP) to the instance that fetches the KV cache. The scheduler of the NIXL connector listens at
 VLLM_NIXL_SIDE_CHANNEL_HOST, localhost unless it is set. The P2P tier of the KV cache and the EC connector have such
 variables, too: VLLM_P2P_SIDE_CHANNEL_HOST, VLLM_EC_SIDE_CHANNEL_HOST. A loopback address or 0.0.0.0 means the reader's
 own host on every other node. Under Ray, vLLM also looks for its own node by this address.
 
-Fix
----
+## Fix
 Set the variable to the node's own address, on each node another: `export VLLM_HOST_IP=10.77.0.10`, `export
 VLLM_NIXL_SIDE_CHANNEL_HOST=10.77.0.10`.
 
-Confirm with
-------------
+## Confirm with
 `ip -br address` lists the address, and `env | grep VLLM_` shows it.
 
-When it is harmless
--------------------
+## When it is harmless
 All instances that exchange KV caches run on this node; the finding is then a WARN.
 
-See also
---------
+## See also
 environment/host-ip-copied
 """
 

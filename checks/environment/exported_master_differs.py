@@ -1,35 +1,29 @@
 """MASTER_ADDR or MASTER_PORT is exported with different values on the nodes.
 
-What you see
-------------
+## What you see
 Under torchrun the job runs. Without it (srun, a loop of ssh, `python train.py`) node 0 waits in silence. After one to
 thirty minutes another node prints
 
     The client socket has timed out after 60000ms while trying to connect to (gpu01, 29511)
 
-Why it happens
---------------
+## Why it happens
 A profile, a module or an image of one node exports the variable, or each node exports itself (MASTER_ADDR=$(hostname)).
 init_process_group() reads both from its own environment, and no node sees the values of the others. torchrun sets them
 for its ranks from its flags.
 
-Fix
----
+## Fix
 Export the same values on all nodes: `export MASTER_ADDR=host0 MASTER_PORT=29500`; or export neither, and set both in
 the line that starts the job.
 
-Confirm with
-------------
+## Confirm with
 `for h in host0 host1; do ssh $h 'echo $MASTER_ADDR $MASTER_PORT'; done` prints the same line for every node.
 
-When it is harmless
--------------------
+## When it is harmless
 torchrun starts the job. MASTER_ADDR is compared only when it names this node or another node of the run. Other
 spellings of one host are equal, and so is localhost on node 0. Only a remote run (--hosts, --hostfile, --slurm-job,
 --pods) compares them: it has no launch line of the job.
 
-See also
---------
+## See also
 environment/master-mismatch, environment/setting-mismatch, environment/missing-variable
 """
 

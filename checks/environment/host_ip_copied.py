@@ -1,30 +1,24 @@
 """A variable on this node holds the address of another node.
 
-What you see
-------------
+## What you see
 `Cannot assign requested address (addr='tcp://172.17.0.5:...')`, `Every node should have a unique IP address`.
 
-Why it happens
---------------
+## Why it happens
 A variable for each node's own address (torchrun's PET_LOCAL_ADDR, VLLM_HOST_IP, HOST_IP, *_SIDE_CHANNEL_HOST) was
 copied to all nodes with the rest of the environment. The program that reads it binds to an address that the host does
 not have, or advertises another node's address.
 
-Fix
----
+## Fix
 Set the variable to the node's own address on each node: `export VLLM_HOST_IP=$(ip -4 route get 10.77.0.10 | grep -oP
 'src [^ ]+' | cut -c5-)`.
 
-Confirm with
-------------
+## Confirm with
 `ip -br address` lists the address of the variable on the node where it is set.
 
-When it is harmless
--------------------
+## When it is harmless
 The address belongs to no node of the job, for example to the host of a container. Then nothing is reported.
 
-See also
---------
+## See also
 network/master-not-node0
 """
 

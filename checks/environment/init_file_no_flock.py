@@ -1,29 +1,23 @@
 """The init file is on a file system without file locks.
 
-What you see
-------------
+## What you see
 `RuntimeError: flock: Function not implemented`.
 
-Why it happens
---------------
+## Why it happens
 The file store of file:// locks its file (flock) each time it reads it. Some NFS, FUSE and Lustre mounts have no locks,
 or only with an option (Lustre: flock).
 
-Fix
----
+## Fix
 Use env:// or tcp:// instead, for example `init_method="tcp://host0:29500"`, or put the file on a file system with
 locks.
 
-Confirm with
-------------
+## Confirm with
 `flock /mnt/share/init true` exits without an error on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 environment/stale-init-file, environment/init-file-not-shared
 """
 

@@ -1,30 +1,24 @@
 """The file of --init-method file:// is not one file that all nodes can write.
 
-What you see
-------------
+## What you see
 Silence, then `Wait timeout` on every node: each waits for the others in a file of its own. If a node's folder is
 missing or not writable, its ranks fail with `No such file or directory` or wait as well.
 
-Why it happens
---------------
+## Why it happens
 The path is on a local disk (/tmp, /dev/shm, a container's own layers), or the shared file system is not mounted on one
 node. Or some nodes have another file or none, and look for the others at node 0's port.
 
-Fix
----
+## Fix
 Use env:// or tcp://, which need no file, for example `init_method="tcp://host0:29500"`; or use a path on a file system
 that all nodes share.
 
-Confirm with
-------------
+## Confirm with
 `findmnt -T /mnt/share` prints the same source on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 All ranks run on one host.
 
-See also
---------
+## See also
 environment/stale-init-file
 """
 

@@ -1,7 +1,6 @@
 """A launch variable has an invalid value.
 
-What you see
-------------
+## What you see
 It depends on the value. `ValueError: invalid literal for int() with base 10` without the variable's name, `port number
 missing`, `Port could not be cast to integer`. For an address with a scheme, a port or a space in it
 
@@ -22,8 +21,7 @@ CachingAllocator option`, `Expected ... in ConfigTokenizer`, or `stoull` alone.
 
 For a RANK that is negative or not below WORLD_SIZE the job hangs in silence.
 
-Why it happens
---------------
+## Why it happens
 Common sources are a value copied from a URL, an unfilled placeholder, brackets around an IPv6 address or a stray space.
 Others are a rank counted from 1 and a port above 65535. torchrun also reads each flag from a variable (PET_ and the
 name of the flag), and a template may leave one empty. LOGLEVEL is often meant for another program.
@@ -31,25 +29,21 @@ name of the flag), and a template may leave one empty. LOGLEVEL is often meant f
 From 2.24 on NCCL accepts only known names in NCCL_ALGO and NCCL_PROTO, without blanks. Where NCCL expects a number
 (NCCL_IB_DISABLE=true, NCCL_BUFFSIZE=4M) it reads 0, or the digits before the letter, in silence.
 
-Fix
----
+## Fix
 Correct the value, for example `export MASTER_ADDR=host0 MASTER_PORT=29500`: MASTER_ADDR is a bare host name or address,
 MASTER_PORT 1 to 65535, RANK 0 to WORLD_SIZE - 1.
 
-Confirm with
-------------
+## Confirm with
 `env | grep -E 'MASTER_|RANK|WORLD_SIZE|PET_|NCCL_'` shows the values that the job reads.
 
-When it is harmless
--------------------
+## When it is harmless
 Never for a job that reads the variable. A script that passes init_method, rank and world_size itself does not read
 them.
 
 torch does not read LOCAL_RANK and LOCAL_WORLD_SIZE: only scripts that choose a GPU by them do. Without a GPU, or with a
 GPU of that number, the finding is a WARN. So are values that NCCL misreads if its group is created.
 
-See also
---------
+## See also
 environment/missing-variable, environment/world-size-mismatch, network/master-unresolvable
 """
 

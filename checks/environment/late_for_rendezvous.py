@@ -1,30 +1,24 @@
 """Nodes joined later than torchrun's agents wait for each other.
 
-What you see
-------------
+## What you see
 `RendezvousTimeoutError` on the nodes that started first. The later nodes wait in silence, then `The connection to the
 C10d store has failed`, because its host has ended.
 
-Why it happens
---------------
+## Why it happens
 With the c10d rendezvous each torchrun waits `join_timeout` seconds for the others from its own start on, and then ends.
 The default is 600 s (`--rdzv-conf`). Some nodes started later: a queue, an image pull, a shell on each of them.
 
-Fix
----
+## Fix
 Start all nodes within that time, or raise it on every node: `torchrun --rdzv-conf join_timeout=1800 ...`.
 
-Confirm with
-------------
+## Confirm with
 `distdoctor check` on all nodes at once joins them within that time.
 
-When it is harmless
--------------------
+## When it is harmless
 Only the check started so late, and the job will start on all nodes at once. An elastic job (`--nnodes MIN:MAX`) needs
 MIN nodes within that time.
 
-See also
---------
+## See also
 store/nodes-missing, environment/rendezvous-backend-mismatch
 """
 

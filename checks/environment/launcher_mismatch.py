@@ -1,31 +1,25 @@
 """torchrun starts some nodes, and another launcher starts single ranks on others.
 
-What you see
-------------
+## What you see
 Nothing for minutes on any node. Nodes with single ranks then print `Timed out waiting for clients. 1/2 clients joined`.
 Nodes with torchrun print `wait timeout ... keys: /none/torchelastic/role_info/0`.
 
-Why it happens
---------------
+## Why it happens
 torchrun's agents join first, one per node, and start the ranks when all agents have joined. A rank that a person or
 mpirun starts by RANK and WORLD_SIZE connects to the same port and waits for ranks. Neither side sees the other. Usually
 the launch line changed on some nodes only, or one node still has the variables of an earlier launcher.
 
-Fix
----
+## Fix
 Start all nodes with the same launcher, for example `torchrun --nnodes 2 --node-rank 1 --master-addr host0
 --nproc-per-node 8 train.py`.
 
-Confirm with
-------------
+## Confirm with
 `env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK)='` prints the same kind of variables on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Never for nodes of one job.
 
-See also
---------
+## See also
 environment/rendezvous-backend-mismatch, environment/missing-variable, environment/world-size-mismatch
 """
 

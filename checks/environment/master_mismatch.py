@@ -1,31 +1,25 @@
 """The nodes look for the store in different places.
 
-What you see
-------------
+## What you see
 Node 0 waits in silence. The others print, after one to thirty minutes,
 
     The client socket has timed out after 60000ms while trying to connect to (10.77.0.99, 29500)
 
-Why it happens
---------------
+## Why it happens
 MASTER_ADDR or MASTER_PORT (--master-addr, --master-port, --rdzv-endpoint) changed on one node only. Or each node names
 itself, or each rank chooses a free or random port of its own.
 
-Fix
----
+## Fix
 Give every node the same address and port, those of node 0: `--master-addr host0 --master-port 29500`.
 
-Confirm with
-------------
+## Confirm with
 `for h in host0 host1; do ssh $h 'echo $MASTER_ADDR $MASTER_PORT'; done` prints the same line for every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Different spellings that lead to the same host are fine and are not reported. So are localhost on node 0 itself and
 different interfaces of node 0.
 
-See also
---------
+## See also
 network/master-resolves-differently, network/master-not-node0, network/port-refused
 """
 

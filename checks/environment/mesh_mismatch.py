@@ -1,32 +1,26 @@
 """The device mesh does not fit the ranks, or differs between nodes.
 
-What you see
-------------
+## What you see
 `Mesh should not be bigger than default world size`, or an assertion of the framework (`world_size must be equal to
 ...`). If only some nodes have another mesh, nothing: the ranks wait in new_group() or in their first collective.
 
-Why it happens
---------------
+## Why it happens
 The sizes of the mesh (dp, tp, pp and so on) multiply to the number of ranks. The number of nodes changed, and the
 sizes did not. Or one node starts with another configuration.
 
 Every rank creates all groups of the mesh, in the same order. Ranks with different meshes wait in different groups.
 
-Fix
----
+## Fix
 Set the sizes so that their product is the number of ranks, the same on every node: `--mesh dp=4,tp=4` for 16 ranks.
 
-Confirm with
-------------
+## Confirm with
 `for h in host0 host1; do ssh $h 'pgrep -af train.py'; done` shows the same sizes on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 A DeviceMesh may have fewer ranks than the job: the finding is then a WARN. Ranks outside have no group in it, and most
 frameworks refuse that. It is also a WARN if only the check was started without --mesh on a node.
 
-See also
---------
+## See also
 environment/world-size-mismatch, environment/uneven-ranks, collective/group-failed
 """
 

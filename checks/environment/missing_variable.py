@@ -1,7 +1,6 @@
 """A launch variable is not set.
 
-What you see
-------------
+## What you see
 init_process_group() raises at once
 
     ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK expected, but
@@ -9,29 +8,24 @@ init_process_group() raises at once
 
 in the processes without it. The others wait in silence for up to 30 minutes.
 
-Why it happens
---------------
+## Why it happens
 env:// reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment. torchrun sets all four for each
 process. Without a launcher, or through ssh, sudo or a container that drops the environment, some are missing.
 
-Fix
----
+## Fix
 Start the ranks with torchrun, which sets all four: `torchrun --nnodes 2 --node-rank 0 --master-addr host0
 --nproc-per-node 8 train.py`.
 
 Or set the missing variable. RANK differs in every process; the other three are the same everywhere.
 
-Confirm with
-------------
+## Confirm with
 `env | grep -E '^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)='` prints all four in the shell of the process.
 
-When it is harmless
--------------------
+## When it is harmless
 If none of the four is set, the process is not one of several, and nothing is reported. Scripts that pass init_method,
 rank and world_size themselves need none of them.
 
-See also
---------
+## See also
 environment/invalid-variable, environment/duplicate-rank
 """
 

@@ -1,29 +1,23 @@
 """A variable looks like a misspelled variable of torch, NCCL or gloo.
 
-What you see
-------------
+## What you see
 Nothing names it: no program reads such a variable, and the setting keeps its default. With GLOO_SOCKET_IFNAM gloo uses
 the address of the host name. MASTER_ADR ends in `environment variable MASTER_ADDR expected, but not set`.
 
-Why it happens
---------------
+## Why it happens
 A launch script, a profile or a job description has a letter too few or too many.
 
-Fix
----
+## Fix
 Correct the name: `export GLOO_SOCKET_IFNAME="$GLOO_SOCKET_IFNAM"; unset GLOO_SOCKET_IFNAM`.
 
-Confirm with
-------------
+## Confirm with
 `env | grep -E '^(GLOO|NCCL|TORCH|MASTER)_'` shows the correct name only.
 
-When it is harmless
--------------------
+## When it is harmless
 The variable belongs to another program. If the correct variable is set as well, nothing is reported. If this job would
 not read it, the finding is only INFO.
 
-See also
---------
+## See also
 environment/missing-variable, environment/deprecated-variable, gloo/loopback-address
 """
 

@@ -1,30 +1,24 @@
 """The loader takes another NCCL library than torch's own.
 
-What you see
-------------
+## What you see
 `libtorch_cuda.so: undefined symbol: ncclCommRegister` (or another nccl name) on import.
 
-Why it happens
---------------
+## Why it happens
 The loader finds an older libnccl.so.2 first: from LD_LIBRARY_PATH, LD_PRELOAD, conda or a second nvidia-nccl wheel
 (cu12 and cu13).
 
-Fix
----
+## Fix
 Remove the other NCCL from LD_LIBRARY_PATH and LD_PRELOAD, and keep one nvidia-nccl wheel: `env -u LD_LIBRARY_PATH -u
 LD_PRELOAD python train.py`.
 
-Confirm with
-------------
+## Confirm with
 `LD_DEBUG=libs python -c "import torch" 2>&1 | grep libnccl` shows torch's own library, and `pip list | grep nccl` shows
 one wheel.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 environment/torch-broken, environment/version-mismatch
 """
 

@@ -1,31 +1,25 @@
 """Two packages of this Python install the same library in different versions.
 
-What you see
-------------
+## What you see
 `undefined symbol: ncclCommResume` on import. Or nothing: `pip show` names a version that the job does not load, and a
 hang that the newer one has fixed comes back.
 
-Why it happens
---------------
+## Why it happens
 The wheels of one library for different versions of CUDA (nvidia-nccl-cu12 and nvidia-nccl-cu13) have the same file:
 `nvidia/nccl/lib/libnccl.so.2`. The one that was installed last overwrote the other, and no installer reports it. So
 nodes with equal lists of packages load different libraries.
 
-Fix
----
+## Fix
 Uninstall both and install the one that torch requires: `pip uninstall -y nvidia-nccl-cu12 nvidia-nccl-cu13`, then
 `pip install --force-reinstall --no-deps nvidia-nccl-cu13==2.28.9`.
 
-Confirm with
-------------
+## Confirm with
 `pip list | grep -E 'nccl|nvshmem'` shows one package of each library.
 
-When it is harmless
--------------------
+## When it is harmless
 When the library that torch requires was installed last.
 
-See also
---------
+## See also
 environment/nccl-library-shadowed, environment/version-mismatch
 """
 

@@ -1,32 +1,26 @@
 """RANK and WORLD_SIZE count pods, but the launcher does not read them.
 
-What you see
-------------
+## What you see
 Every pod trains alone as rank 0. Or the job has as many ranks as pods, and one of a pod's 8 GPUs works.
 
-Why it happens
---------------
+## Why it happens
 Kubernetes operators (PyTorchJob, Volcano) set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in each pod, and count
 pods. torchrun does not read RANK and WORLD_SIZE: without --nnodes it starts a job of one node. A script that reads them
 itself is one rank.
 
-Fix
----
+## Fix
 Pass the operator's variables to torchrun: `torchrun --nnodes $WORLD_SIZE --node-rank $RANK --master-addr $MASTER_ADDR
 --master-port $MASTER_PORT --nproc-per-node 8 train.py`.
 
 Or set nprocPerNode in the PyTorchJob: the pods then have PET_* variables, which torchrun reads.
 
-Confirm with
-------------
+## Confirm with
 `kubectl exec POD -- env | grep -E '^(RANK|WORLD_SIZE|PET_)'` prints the PET_ variables or the values that you pass on.
 
-When it is harmless
--------------------
+## When it is harmless
 The pods are meant to train alone, or one rank of a pod uses all of its GPUs.
 
-See also
---------
+## See also
 environment/scheduler-mismatch, environment/world-size-mismatch
 """
 

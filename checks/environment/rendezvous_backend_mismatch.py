@@ -1,12 +1,10 @@
 """The nodes use different rendezvous backends.
 
-What you see
-------------
+## What you see
 Nothing on any node until the rendezvous times out. With --rdzv-backend c10d that is `RendezvousTimeoutError` after ten
 minutes. With the static rendezvous the store times out after fifteen. The same address and port do not help.
 
-Why it happens
---------------
+## Why it happens
 torchrun's static rendezvous (the default, with --master-addr and --node-rank) and the c10d one (--rdzv-backend c10d
 --rdzv-endpoint) write different keys into the store. Each waits for keys that the other never writes. The launch line
 changed on some nodes only, or PET_RDZV_BACKEND is set on one of them.
@@ -15,21 +13,17 @@ changed on some nodes only, or PET_RDZV_BACKEND is set on one of them.
 localhost: each node then forms a world of its own. torchrun prints `master_addr is only used for static rdzv_backend`,
 but before 2.2 it always did.
 
-Fix
----
+## Fix
 Start all nodes with the same rendezvous: `torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint host0:29500 ...`, or
 --master-addr without --rdzv-backend.
 
-Confirm with
-------------
+## Confirm with
 `pgrep -af torchrun; env | grep PET_` shows the same rendezvous on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Never for nodes of one job.
 
-See also
---------
+## See also
 environment/rendezvous-id-mismatch, environment/master-mismatch
 """
 

@@ -1,29 +1,23 @@
 """The nodes use different rendezvous ids.
 
-What you see
-------------
+## What you see
 Nothing until the rendezvous times out. With c10d that is `RendezvousTimeoutError` after ten minutes. With a static
 rendezvous it is `wait timeout ... keys: /none/torchelastic/role_info/1`.
 
-Why it happens
---------------
+## Why it happens
 --rdzv-id names the job. torchrun separates the keys of each id, so that nodes with different ids never join although
 they use the same store. A date, a process id or a random number in the launch script gives each node its own id.
 
-Fix
----
+## Fix
 Give all nodes the same --rdzv-id, a new one for every job: `torchrun --rdzv-id $SLURM_JOB_ID ...`.
 
-Confirm with
-------------
+## Confirm with
 `pgrep -af torchrun` shows the same --rdzv-id on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Two jobs really share the endpoint, each with its own id and its own nodes.
 
-See also
---------
+## See also
 environment/world-size-mismatch, environment/master-mismatch
 """
 

@@ -1,27 +1,21 @@
 """The rendezvous with this id is closed already.
 
-What you see
-------------
+## What you see
 `RendezvousClosedError` at the start.
 
-Why it happens
---------------
+## Why it happens
 An earlier run with that id has ended. Its rendezvous stays closed for later nodes with the same id.
 
-Fix
----
+## Fix
 Start all nodes with a new --rdzv-id: `torchrun --rdzv-id $SLURM_JOB_ID ...`.
 
-Confirm with
-------------
+## Confirm with
 `pgrep -af torchrun` shows a new --rdzv-id on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 On a node that joined after the job had ended.
 
-See also
---------
+## See also
 environment/rendezvous-id-mismatch, environment/stale-init-file
 """
 

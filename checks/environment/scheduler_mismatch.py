@@ -1,32 +1,26 @@
 """The scheduler's tasks do not match the job's processes.
 
-What you see
-------------
+## What you see
 `You set --ntasks=... in your SLURM bash script, but this variable is not supported`, `MEMBER: 1/1` on every task, or
 only some of the members.
 
-Why it happens
---------------
+## Why it happens
 Lightning, accelerate and others read the number of tasks from SLURM. They expect one task per device; torchrun expects
 one per node. In an interactive shell (srun --pty) they treat the shell as a task, print `GLOBAL_RANK: 0, MEMBER: 1/4`,
 and wait for tasks that do not exist.
 
-Fix
----
+## Fix
 Start one task per device, `srun --ntasks-per-node=8 python train.py`, or one task per node with torchrun.
 
 In an interactive shell, set SLURM_JOB_NAME=interactive (Lightning), unset SLURM_NTASKS, or start with srun.
 
-Confirm with
-------------
+## Confirm with
 `env | grep SLURM_NTASKS` shows the number of processes that the job should have.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 environment/world-size-mismatch
 """
 

@@ -1,7 +1,6 @@
 """A setting of NCCL, gloo or torch differs between nodes.
 
-What you see
-------------
+## What you see
 It depends on the setting.
 
 With TORCH_DISTRIBUTED_DEBUG=DETAIL, or two names in GLOO_SOCKET_IFNAME, on one node only: `wait timeout after ... keys:
@@ -12,8 +11,7 @@ With NCCL: `collective mismatch error, local size ... remote ...`, or one node o
 sockets, or only lower throughput. With TORCH_ELASTIC_WORKER_IDENTICAL=1 on some nodes only, the ranks of one node
 start, and the other torchrun agents wait.
 
-Why it happens
---------------
+## Why it happens
 The variable is set in one node's profile, container or launch script only. Both ends of a connection must agree on
 transport, protocol and buffer sizes. All ranks must agree on the number of process groups and devices. DETAIL adds a
 second group to each, and gloo creates one device per name in GLOO_SOCKET_IFNAME.
@@ -21,22 +19,18 @@ second group to each, and gloo creates one device per name in GLOO_SOCKET_IFNAME
 torchrun's agents exchange their numbers of ranks, except agents with TORCH_ELASTIC_WORKER_IDENTICAL. Each node uses
 only its own environment.
 
-Fix
----
+## Fix
 Set the variable to one value on all nodes, or unset it on all: `unset NCCL_IB_DISABLE`.
 
-Confirm with
-------------
+## Confirm with
 `for h in host0 host1; do ssh $h 'env | grep -E "NCCL_|GLOO_|TORCH_" | sort | md5sum'; done` prints the same sum for
 every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Only settings that must be equal are compared, by their effect. INFO instead of DETAIL, names of interfaces, adapters
 and files, host ids and log levels may differ. So may settings of a backend that the job does not use.
 
-See also
---------
+## See also
 environment/version-mismatch, gloo/interface-not-found, gloo/init-failed, nccl/init-failed
 """
 

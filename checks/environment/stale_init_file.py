@@ -1,31 +1,25 @@
 """The file of --init-method file:// holds an earlier run.
 
-What you see
-------------
+## What you see
 Ranks connect to addresses of the earlier run: `Connection refused` on one of them, silence on the others, or `File
 already exists`. The second try often works, because the failed run removed the file.
 
-Why it happens
---------------
+## Why it happens
 A file store does not empty its file at the start: ranks append to it, and treat its content as written by this run. A
 run that was killed leaves its file behind.
 
-Fix
----
+## Fix
 Remove the file before each start, `rm -f /mnt/share/init`, or give every run a path of its own.
 
 env:// and tcp:// need no file.
 
-Confirm with
-------------
+## Confirm with
 `ls -l /mnt/share/init` prints "No such file" before the start.
 
-When it is harmless
--------------------
+## When it is harmless
 The job runs right now, and the file is its own. An empty file is not reported.
 
-See also
---------
+## See also
 environment/init-file-not-shared
 """
 

@@ -1,29 +1,23 @@
 """More nodes joined than the job has.
 
-What you see
-------------
+## What you see
 The job runs without the surplus node. That node waits in silence until the job ends. Then it fails with `Failed to
 recv, got 0 bytes. Connection was likely closed`, or with an AttributeError (c10d rendezvous).
 
-Why it happens
---------------
+## Why it happens
 --nnodes is older than the list of hosts, or the scheduler gave more nodes than the script expects. Or the launch line
 was started twice on one host.
 
-Fix
----
+## Fix
 Start the job on as many nodes as --nnodes says, or give all nodes the right number: `torchrun --nnodes 3 ...`.
 
-Confirm with
-------------
+## Confirm with
 `scontrol show hostnames $SLURM_JOB_NODELIST | wc -l` prints the number in --nnodes.
 
-When it is harmless
--------------------
+## When it is harmless
 With an elastic launch (--nnodes MIN:MAX and the c10d rendezvous), nodes beyond MAX are spares on purpose.
 
-See also
---------
+## See also
 environment/world-size-mismatch, environment/duplicate-node-rank
 """
 

@@ -1,7 +1,6 @@
 """torch is installed but cannot be imported.
 
-What you see
-------------
+## What you see
 The job ends at its first line, or disappears:
 
     ImportError: libcudart.so.12: cannot open shared object file: No such file or directory
@@ -9,27 +8,22 @@ The job ends at its first line, or disappears:
     ModuleNotFoundError: No module named 'torch._C'
     Killed
 
-Why it happens
---------------
+## Why it happens
 torch's libraries need some hundred MB of memory, and more address space. They fit one version of Python and system
 libraries of about their own age. An unfinished installation or a deleted working folder also breaks the import. From a
 slow network file system the import may take minutes.
 
-Fix
----
+## Fix
 Import torch without LD_LIBRARY_PATH, `env -u LD_LIBRARY_PATH python -c "import torch"`: if that works, LD_LIBRARY_PATH
 leads to another CUDA or torch; else reinstall torch with its dependencies, `pip install --force-reinstall torch`.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import torch; print(torch.__version__)"` prints the version, with the job's Python in the job's folder.
 
-When it is harmless
--------------------
+## When it is harmless
 With --until network, which needs no torch. torch does not need numpy: a missing numpy is not reported.
 
-See also
---------
+## See also
 environment/torch-missing, environment/torch-shadowed, host/open-files-limit
 """
 

@@ -1,29 +1,23 @@
 """torch is not installed in the Python that runs this.
 
-What you see
-------------
+## What you see
 `ModuleNotFoundError: No module named 'torch'` on the affected nodes. The other nodes wait for them.
 
-Why it happens
---------------
+## Why it happens
 distdoctor runs in another Python environment than the job: pipx and uv tool give it one of its own. Or the job's
 environment was not activated, or differs between nodes.
 
-Fix
----
+## Fix
 Run distdoctor with the job's Python, `python -m distdoctor check`, or install torch into this environment, `pip install
 torch`.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import torch; print(torch.__version__)"` prints the same version on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 With --until network, which needs no torch.
 
-See also
---------
+## See also
 environment/torch-shadowed, environment/torch-broken, environment/version-mismatch
 """
 

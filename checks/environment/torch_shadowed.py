@@ -1,7 +1,6 @@
 """Python imports a file in place of a module that torch needs.
 
-What you see
-------------
+## What you see
 The job's very first `import torch` fails on a module that has nothing to do with torch:
 
     ImportError: cannot import name 'Random' from 'random' (/home/me/job/random.py)
@@ -9,28 +8,23 @@ The job's very first `import torch` fails on a module that has nothing to do wit
 
 With a folder or file called torch: `No module named 'torch.distributed'`, `Failed to load PyTorch C extensions`.
 
-Why it happens
---------------
+## Why it happens
 Python searches the script's own folder first, then PYTHONPATH, and only then its own modules and the installed ones.
 Every import of random, queue or numpy then gets the random.py, queue.py or numpy.py next to the script. A torch.py does
 the same, and so does the folder torch of PyTorch's source if the job starts there.
 
-Fix
----
+## Fix
 Rename the file and the job's imports of it, `mv random.py my_random.py`; or start the job from another folder, or
 remove the folder from PYTHONPATH.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import random; print(random.__file__)"`, in the job's folder, prints a path of the Python installation.
 
-When it is harmless
--------------------
+## When it is harmless
 distdoctor assumes that the script is in the working folder. If it is in another folder, or an installed command starts
 the job, the file hides nothing from the job. Run distdoctor from the script's folder then.
 
-See also
---------
+## See also
 environment/torch-missing, environment/torch-broken
 """
 

@@ -1,34 +1,28 @@
 """UCX's own variables leave the KV cache no network device.
 
-What you see
-------------
+## What you see
 `UCX WARN network device 'mlx5_9:1' is not available, please use one or more of: ...`, then `NIXL_ERR_BACKEND` or
 `NIXL_ERR_REMOTE_DISCONNECT` at the first request. If no transport at all is left, the engine ends with `no usable
 transports/devices (asked ...)`.
 
-Why it happens
---------------
+## Why it happens
 NIXL moves the KV cache by UCX, which does not read NCCL's variables. UCX_NET_DEVICES names devices that another node
 has: cards are numbered differently, or the container has none. Or UCX_TLS names only transports inside a node, such as
 cuda_ipc and sm.
 
-Fix
----
+## Fix
 `unset UCX_NET_DEVICES UCX_TLS`; UCX then uses what the node has. Or name devices of this node, as RDMA device and port
 or as interface: `export UCX_NET_DEVICES=mlx5_0:1`. Add tcp or rc to UCX_TLS.
 
-Confirm with
-------------
+## Confirm with
 `ls /sys/class/infiniband /sys/class/net` lists the devices; `ucx_info -d | grep -E 'Transport|Device'` shows what UCX
 uses.
 
-When it is harmless
--------------------
+## When it is harmless
 All instances that exchange KV caches run on this node, or NIXL has another backend than UCX; the finding is then a
 WARN.
 
-See also
---------
+## See also
 nccl/rdma-device-missing, environment/engine-address
 """
 

@@ -1,32 +1,26 @@
 """The nodes have different numbers of ranks.
 
-What you see
-------------
+## What you see
 Often nothing. Some NCCL versions deadlock in the first collective of such a job, at full GPU load and without a
 message. Others run, but each step waits for the node with the most ranks per network card. With
 TORCH_ELASTIC_WORKER_IDENTICAL=1 the nodes' ranks get different WORLD_SIZE values: all hang.
 
-Why it happens
---------------
+## Why it happens
 --nproc-per-node changed on one node, or the scheduler gave it fewer devices. Or the driver lost a GPU, and
 `--nproc-per-node gpu` counted the rest. With TORCH_ELASTIC_WORKER_IDENTICAL=1 each torchrun multiplies its own number
 of ranks by the number of nodes (torch 2.6 and later).
 
-Fix
----
+## Fix
 Start the same number of ranks on each node, `--nproc-per-node 8`; or `unset TORCH_ELASTIC_WORKER_IDENTICAL`, if it is
 set.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi -L | wc -l` prints the same number of GPUs on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 With gloo and without that variable. With NCCL versions that support it, the job is only as fast as its fullest node.
 
-See also
---------
+## See also
 gpu/fewer-than-ranks, environment/world-size-mismatch
 """
 

@@ -1,7 +1,6 @@
 """The nodes run different versions of torch, NCCL, CUDA or an engine.
 
-What you see
-------------
+## What you see
 Different versions of NCCL refuse each other (from 2.23 on: `Mismatched NCCL version detected`). Or they stop in the
 first collective with `Message truncated : received 1024 bytes instead of 256`. Different versions of torch mostly
 start. They fail where the protocol of a store or a collective changed between them, or give different results. Engines
@@ -9,27 +8,22 @@ and transports (vLLM, SGLang, Ray, NIXL, NVSHMEM, DeepEP) are compared in the sa
 version (`Version mismatch: The cluster was started with`). The others fail when a message has another format. NVSHMEM
 refuses a host library of another version than the one that an extension such as DeepEP was built with.
 
-Why it happens
---------------
+## Why it happens
 The nodes' environments were installed at different times, one node uses another environment, or its image is older. Or
 another nvidia-nccl wheel was installed there next to torch. The compared version is that of the loaded library, which
 torch.cuda.nccl.version() does not report.
 
-Fix
----
+## Fix
 Install the same versions on every node, as in `pip install torch==2.13.0`.
 
-Confirm with
-------------
+## Confirm with
 `python -m torch.utils.collect_env | grep -E 'PyTorch|nccl'` prints the same versions on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Two patch releases of torch, with gloo. Different versions of distdoctor alone do not harm a job. But they often mean
 that other packages differ, too. A package that the job does not import.
 
-See also
---------
+## See also
 environment/torch-missing, environment/backend-not-built
 """
 

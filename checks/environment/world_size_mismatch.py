@@ -1,32 +1,26 @@
 """The nodes disagree on the size of the job.
 
-What you see
-------------
+## What you see
 Nodes that expect more wait for 30 minutes (`1/3 clients joined`). Nodes that expect fewer start, then hang or stop with
 `Invalid rank requested` in the first collective. The store may count more workers than the world has (`world_size=2,
 worker_count=8`).
 
-Why it happens
---------------
+## Why it happens
 The number of nodes changed in one script only, or WORLD_SIZE was set by hand on one of the hosts.
 
-Fix
----
+## Fix
 Give all nodes the same --nnodes (or WORLD_SIZE), the real number: `torchrun --nnodes 2 ...`.
 
 Different --nproc-per-node are legal; the world size is then the sum.
 
-Confirm with
-------------
+## Confirm with
 `for h in host0 host1; do ssh $h 'pgrep -af torchrun; env | grep WORLD_SIZE'; done` prints the same size for every node.
 
-When it is harmless
--------------------
+## When it is harmless
 With an elastic launch (--nnodes MIN:MAX and the c10d rendezvous) whose limits both allow the number of nodes that
 joined.
 
-See also
---------
+## See also
 environment/invalid-variable, store/nodes-missing
 """
 

@@ -1,29 +1,23 @@
 """gloo cannot form its process group.
 
-What you see
-------------
+## What you see
 init_process_group() with gloo raises on one side, usually `connectFullMesh failed`, and prints nothing on the other.
 gloo prints the port with its two bytes swapped; reports show it corrected.
 
-Why it happens
---------------
+## Why it happens
 The facts match no more specific check. The evidence lists the address that each rank advertises, and the errors. If
 all addresses were reached before, a firewall or NAT between the nodes may drop idle connections or limit their number.
 
-Fix
----
+## Fix
 Set GLOO_SOCKET_IFNAME on each node to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`.
 
-Confirm with
-------------
+## Confirm with
 `ip route get 10.0.0.11` on each node, with the address of another node; it names the interface to use.
 
-When it is harmless
--------------------
+## When it is harmless
 With backend="nccl", which forms no gloo group; the finding is then a warning.
 
-See also
---------
+## See also
 gloo/loopback-address, gloo/interface-unreachable, mesh/peer-ports-blocked
 """
 

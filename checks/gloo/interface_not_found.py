@@ -1,32 +1,26 @@
 """GLOO_SOCKET_IFNAME names no interface of this node.
 
-What you see
-------------
+## What you see
 init_process_group() with gloo raises at once, on every rank of the node
 
     RuntimeError: Unable to find address for: ib0
 
-Why it happens
---------------
+## Why it happens
 The variable was copied from another cluster, or interface names differ between the nodes. Or the value uses `^` or
 `=`, which only NCCL_SOCKET_IFNAME understands. gloo needs the exact name of an interface that has an address. A list
 takes commas without spaces; gloo makes a device for each name, and one unknown name fails the whole list.
 
-Fix
----
+## Fix
 On each node, set it to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`. Every node must
 name the same number of interfaces. If the hostname resolves to a real address, `unset GLOO_SOCKET_IFNAME` also works.
 
-Confirm with
-------------
+## Confirm with
 `ip -br address` (lists the interfaces and their addresses).
 
-When it is harmless
--------------------
+## When it is harmless
 When the job forms no gloo group (backend="nccl").
 
-See also
---------
+## See also
 gloo/interface-unreachable, gloo/loopback-address
 """
 

@@ -1,33 +1,27 @@
 """gloo picked an address that the other nodes cannot reach.
 
-What you see
-------------
+## What you see
 The store works, then init_process_group() with gloo hangs or fails on one side with
 
     connectFullMesh failed with [...] connect [192.168.5.10]:PORT: Network is unreachable
 
 (or `Connection refused`, `No route to host`), while the other side prints nothing.
 
-Why it happens
---------------
+## Why it happens
 gloo advertises one address: that of GLOO_SOCKET_IFNAME, else the first one that the hostname resolves to. On a host
 with several networks this may be a management network that the other nodes have no route to.
 
-Fix
----
+## Fix
 On each node, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`.
 
-Confirm with
-------------
+## Confirm with
 `ip route get 10.0.0.11` on each node, with the address of another node; it names the interface to use.
 
-When it is harmless
--------------------
+## When it is harmless
 Of two nodes, the one with the numerically larger address connects to the other. The job runs if only the larger
 address is unreachable; the finding is then a warning. With backend="nccl" the address is not used.
 
-See also
---------
+## See also
 network/wrong-interface, gloo/loopback-address, gloo/interface-not-found
 """
 

@@ -1,7 +1,6 @@
 """gloo advertises a loopback address to other hosts.
 
-What you see
-------------
+## What you see
 init_process_group() with gloo (which the default backend includes) fails on one side with
 
     connectFullMesh failed with [...] connect [127.0.1.1]:PORT: Connection refused
@@ -9,8 +8,7 @@ init_process_group() with gloo (which the default backend includes) fails on one
 The port differs on each process, and the other side prints nothing for up to 2.5 hours. NCCL alone works, and each
 node works alone.
 
-Why it happens
---------------
+## Why it happens
 Without GLOO_SOCKET_IFNAME, gloo resolves its own hostname and advertises the first address that it can bind. Debian
 and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts. If the hostname has no address, gloo uses 127.0.0.1. gloo
 reads neither routes nor MASTER_ADDR, so the other hosts connect to their own loopback.
@@ -22,22 +20,18 @@ and is never connected to. That job runs.
 `::1` stands there and the other nodes have IPv4, both sides fail at once with
 `ss1.ss_family == ss2.ss_family. 10 vs 2`.
 
-Fix
----
+## Fix
 On each node, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`.
 Or replace the 127.0.1.1 line in /etc/hosts with the real address: `10.0.0.10 host0`.
 
-Confirm with
-------------
+## Confirm with
 `getent ahosts $(hostname)` (must print no 127.x address).
 
-When it is harmless
--------------------
+## When it is harmless
 When all ranks are on one host, or the job forms no gloo group (backend="nccl"). If one node alone is concerned, in a
 network with addresses below 127, the job runs; the finding is then a warning.
 
-See also
---------
+## See also
 host/hostname-loopback, host/hostname-unresolvable, gloo/interface-not-found
 """
 

@@ -1,30 +1,24 @@
 """torch was built without this GPU's architecture.
 
-What you see
-------------
+## What you see
 `CUDA error: no kernel image is available for execution on the device`,
 `sm_120 is not compatible with the current PyTorch installation`.
 
-Why it happens
---------------
+## Why it happens
 The wheel has no code for the GPU's compute capability: the GPU is newer than the wheel, or the wheel dropped it.
 
-Fix
----
+## Fix
 Install a wheel with that architecture on every node:
 `pip install torch --index-url https://download.pytorch.org/whl/cu128`. Rebuild flash-attn and other extensions with
 `TORCH_CUDA_ARCH_LIST=12.0`.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import torch; print(torch.cuda.get_arch_list(), torch.cuda.get_device_capability())"`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 nccl/build-arch
 """
 

@@ -1,29 +1,23 @@
 """Another process holds a GPU.
 
-What you see
-------------
+## What you see
 `CUDA error: all CUDA-capable devices are busy or unavailable`.
 
-Why it happens
---------------
+## Why it happens
 The GPU is in exclusive compute mode and another process uses it, or its mode prohibits computing.
 
-Fix
----
+## Fix
 Allow several processes: `nvidia-smi -i 0 -c DEFAULT` (as root). Or end the process that holds the GPU (`kill 4711`),
 or use another GPU.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi --query-gpu=index,compute_mode --format=csv` and
 `nvidia-smi --query-compute-apps=pid,name,gpu_uuid --format=csv`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 gpu/shared-device, host/leftover-processes
 """
 

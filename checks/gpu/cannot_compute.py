@@ -1,32 +1,26 @@
 """A GPU that torch sees cannot compute.
 
-What you see
-------------
+## What you see
 `CUBLAS_STATUS_NOT_INITIALIZED when calling cublasCreate(handle)`, `CUDA error: unspecified launch failure` or
 `Invalid device id` in the first GPU operation of a rank. Process groups form without an error before.
 
-Why it happens
---------------
+## Why it happens
 If all GPUs fail, the libraries are wrong. LD_LIBRARY_PATH puts another cuBLAS or CUDA before torch's own, or the
 container has only a part of the driver's files. If one GPU fails, that GPU is faulty. The check multiplies two small
 matrices on each GPU; no other finding explains the error.
 
-Fix
----
+## Fix
 If all GPUs fail, run `unset LD_LIBRARY_PATH` and try again. If one fails, exclude it
 (`export CUDA_VISIBLE_DEVICES=0,1,3`) and reset it: `nvidia-smi --gpu-reset -i 2`.
 
-Confirm with
-------------
+## Confirm with
 `dmesg | grep -i xid` and
 `python -c "import torch; a=torch.ones(64,64,device='cuda:2'); print((a@a).sum())"`.
 
-When it is harmless
--------------------
+## When it is harmless
 When the job does not use that GPU; the finding is then a warning.
 
-See also
---------
+## See also
 gpu/hardware, gpu/arch-not-in-build, gpu/busy, gpu/out-of-memory
 """
 

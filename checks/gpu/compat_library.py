@@ -1,30 +1,24 @@
 """A CUDA compatibility library does not fit this GPU or driver.
 
-What you see
-------------
+## What you see
 `Error 804: forward compatibility was attempted on non supported HW`,
 `Error 803: system has unsupported display driver / cuda driver combination`.
 
-Why it happens
---------------
+## Why it happens
 The process loads the image's /usr/local/cuda/compat/libcuda.so.1 on a GeForce, or with a driver that it does not
 support.
 
-Fix
----
+## Fix
 Remove /usr/local/cuda/compat from LD_LIBRARY_PATH: `export LD_LIBRARY_PATH=/usr/local/cuda/lib64`. Then update the
 host's driver if the image needs a newer CUDA.
 
-Confirm with
-------------
+## Confirm with
 `ldconfig -p | grep libcuda.so.1` and `echo $LD_LIBRARY_PATH` in the container.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 nccl/driver-too-old
 """
 

@@ -1,27 +1,21 @@
 """The versions of the driver's library and kernel module differ.
 
-What you see
-------------
+## What you see
 `Failed to initialize NVML: Driver/library version mismatch`.
 
-Why it happens
---------------
+## Why it happens
 The driver package was upgraded while the old kernel module was loaded.
 
-Fix
----
+## Fix
 Reboot the node: `systemctl reboot`. Then hold the package: `apt-mark hold nvidia-driver-580-server`.
 
-Confirm with
-------------
+## Confirm with
 `cat /proc/driver/nvidia/version` and `modinfo -F version nvidia` (must be equal).
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 nccl/driver-too-old, gpu/none-visible
 """
 

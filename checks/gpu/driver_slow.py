@@ -1,29 +1,23 @@
 """The driver starts again for each program, which takes seconds.
 
-What you see
-------------
+## What you see
 nvidia-smi takes seconds to answer. Each program on an idle GPU starts late, above all the first step of a job. A job
 with many processes misses a timeout.
 
-Why it happens
---------------
+## Why it happens
 Persistence mode is off. The driver shuts a GPU down when no process uses it, and initializes it for the next process.
 That takes a second or more for each GPU of the host.
 
-Fix
----
+## Fix
 Start the persistence daemon on the host: `systemctl enable --now nvidia-persistenced`. Or run `nvidia-smi -pm 1`.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi --query-gpu=persistence_mode --format=csv` and `time nvidia-smi -L`.
 
-When it is harmless
--------------------
+## When it is harmless
 When it takes little time, as on a host with one GPU; the check then reports nothing.
 
-See also
---------
+## See also
 gpu/none-visible
 """
 

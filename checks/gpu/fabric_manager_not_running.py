@@ -1,28 +1,22 @@
 """The NVSwitch fabric is not up.
 
-What you see
-------------
+## What you see
 `Error 802: system not yet initialized`, NCCL tests: `Test CUDA failure ... 'system not yet initialized'`.
 
-Why it happens
---------------
+## Why it happens
 A machine with NVSwitch needs nvidia-fabricmanager in the version of its driver. The service is not running, or has
 another version.
 
-Fix
----
+## Fix
 Start it on the host, in the version of the driver: `systemctl enable --now nvidia-fabricmanager`.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi -q | grep -A2 Fabric` (State: Completed) and `systemctl status nvidia-fabricmanager`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 nccl/nvls-fabric-manager
 """
 

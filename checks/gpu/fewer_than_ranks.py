@@ -1,33 +1,27 @@
 """A node has fewer visible GPUs than ranks.
 
-What you see
-------------
+## What you see
 `RuntimeError: CUDA error: invalid device ordinal` on the ranks without a device for their LOCAL_RANK. If the script
 wraps around, NCCL reports `Duplicate GPU detected`.
 
 Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
-Why it happens
---------------
+## Why it happens
 --nproc-per-node is larger than the number of devices, or CUDA_VISIBLE_DEVICES or the scheduler hides some of them. Or
 the driver lost one, or MIG is on for one of them: CUDA then sees one part of it, and no other GPU.
 
-Fix
----
+## Fix
 Start one rank per visible GPU: `torchrun --nproc-per-node gpu`. Or make the hidden GPUs visible:
 `unset CUDA_VISIBLE_DEVICES`, `srun --gpus-per-node 8`.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import torch; print(torch.cuda.device_count())"` and `nvidia-smi -L` in the job's
 environment.
 
-When it is harmless
--------------------
+## When it is harmless
 When the ranks do not use the GPU at all (backend gloo on CPU tensors).
 
-See also
---------
+## See also
 gpu/shared-device
 """
 

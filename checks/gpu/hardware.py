@@ -1,31 +1,25 @@
 """A GPU has a hardware fault.
 
-What you see
-------------
+## What you see
 Kernel log: `NVRM: Xid`; `uncorrectable ECC error encountered`, `GPU has fallen off the bus`,
 `Unable to determine the device handle for GPU`.
 
-Why it happens
---------------
+## Why it happens
 The GPU, its memory, its NVLink or its PCIe link has a fault. If gpud runs on the host, the check also reports its
 requests for a reboot or an inspection.
 
-Fix
----
+## Fix
 Remove the node from the job (`scontrol update nodename=host1 state=drain reason="GPU fault"`), then reset the GPU with
 `nvidia-smi --gpu-reset -i 0` or reboot. If the fault returns, replace the GPU.
 
-Confirm with
-------------
+## Confirm with
 `dmesg -T | grep -i xid` (NVIDIA's list explains the number), or `dcgmi diag -r 3` on an idle node. The
 check does not use DCGM: its health watches report the same as NVML, and its diagnosis needs minutes and the whole GPU.
 
-When it is harmless
--------------------
+## When it is harmless
 Xid 13, 31, 43, 45 and 137 are errors of the program. Xid 63, 92 and 156 report memory that was retired in time.
 
-See also
---------
+## See also
 gpu/driver-library-mismatch
 """
 

@@ -1,33 +1,27 @@
 """CUDA_VISIBLE_DEVICES and the launcher disagree.
 
-What you see
-------------
+## What you see
 `ValueError: No slot '1' specified on host 'localhost'`;
 `RuntimeError: HIP_VISIBLE_DEVICES contains more devices than ROCR_VISIBLE_DEVICES`.
 
 Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
-Why it happens
---------------
+## Why it happens
 DeepSpeed's --include or hostfile names devices that CUDA_VISIBLE_DEVICES hides or renumbers. With AMD GPUs,
 HIP_VISIBLE_DEVICES counts from 0 among the devices that ROCR_VISIBLE_DEVICES (which SLURM sets) leaves.
 
-Fix
----
+## Fix
 Use one of the two only: `unset CUDA_VISIBLE_DEVICES` (AMD: `unset HIP_VISIBLE_DEVICES`). Devices behind a mask count
 from 0.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi -L` and `python -c "import torch; print(torch.cuda.device_count())"`.
 
-When it is harmless
--------------------
+## When it is harmless
 When CUDA still finds a device for each rank in the mask; the finding is then a warning. On an H100 with
 CUDA_VISIBLE_DEVICES=0,1 and one GPU, a job with one rank ran.
 
-See also
---------
+## See also
 gpu/fewer-than-ranks
 """
 

@@ -1,30 +1,24 @@
 """The nodes have different GPUs or GPU settings.
 
-What you see
-------------
+## What you see
 Out of memory on one node alone, steps as slow as the slowest node, different results, or NCCL with a slower transport
 than possible.
 
-Why it happens
---------------
+## Why it happens
 One node has a GPU less, or has another model, driver, MIG or ECC setting than the others.
 
-Fix
----
+## Fix
 Remove the node from the job, or change it to match the others: install the same driver, `nvidia-smi -mig 0`,
 `nvidia-smi -e 1`.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi --query-gpu=count,name,driver_version,mig.mode.current,ecc.mode.current --format=csv` on
 every node.
 
-When it is harmless
--------------------
+## When it is harmless
 When the job is designed for different nodes.
 
-See also
---------
+## See also
 gpu/fewer-than-ranks, environment/version-mismatch
 """
 

@@ -1,32 +1,26 @@
 """The rank sees no GPU.
 
-What you see
-------------
+## What you see
 `ProcessGroupNCCL is only supported with GPUs, no GPUs found!`, `No CUDA GPUs are available`,
 `Found no NVIDIA driver on your system`, `Torch not compiled with CUDA enabled`.
 
-Why it happens
---------------
+## Why it happens
 torch is a CPU build, CUDA_VISIBLE_DEVICES is empty, or no driver is loaded. A container lacks --gpus or libcuda
 (NVIDIA_DRIVER_CAPABILITIES=utility), or systemd removed its GPUs ("Failed to initialize NVML: Unknown Error"). MIG is
 on without an instance. With AMD GPUs, the user may not open /dev/kfd and /dev/dri/renderD*.
 
-Fix
----
+## Fix
 Start the container with `docker run --gpus all`, or load the driver on the host with `modprobe nvidia`. If torch is a
 CPU build, install one for CUDA: `pip install torch --index-url https://download.pytorch.org/whl/cu126`.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi`, then `python -c "import torch; print(torch.version.cuda, torch.cuda.is_available())"`, in
 the job's environment. The first command that fails shows the cause.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 gpu/fewer-than-ranks, environment/backend-not-built
 """
 

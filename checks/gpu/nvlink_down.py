@@ -1,29 +1,23 @@
 """NVLinks of a GPU are down or had to recover, unlike those of its peers.
 
-What you see
-------------
+## What you see
 A job on this node is slower than on the others, or NCCL fails there. `nvidia-smi nvlink -s` shows `<inactive>`.
 
-Why it happens
---------------
+## Why it happens
 A link failed its training or was disabled after errors, or a bridge or switch is broken. A link that is up and had
 recovery errors since the driver was loaded (`nvidia-smi nvlink -e`) lost its connection meanwhile.
 
-Fix
----
+## Fix
 Reset all GPUs of the node together with `nvidia-smi --gpu-reset`, or reboot. If the links stay down, replace the GPU
 or its bridge.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi nvlink -s` and `nvidia-smi nvlink -e`.
 
-When it is harmless
--------------------
+## When it is harmless
 When only some cards of a model are bridged on purpose: the check ignores a card without any link.
 
-See also
---------
+## See also
 nccl/nvls-fabric-manager, gpu/hardware
 """
 

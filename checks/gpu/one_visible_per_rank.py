@@ -1,31 +1,25 @@
 """Each task sees one GPU, as device 0.
 
-What you see
-------------
+## What you see
 `invalid device ordinal` on every local rank but 0; NCCL: `transport/p2p.cc ... 101 'invalid device ordinal'`.
 
-Why it happens
---------------
+## Why it happens
 srun --gpus-per-task or --gpu-bind, or a wrapper that sets CUDA_VISIBLE_DEVICES per rank, hides the other GPUs of the
 node from each task. Most scripts use cuda:LOCAL_RANK, which then exists on local rank 0 only. The check does not know
 which device the script uses; it uses the visible one itself. A process sees one MIG part in any case, so the check
 ignores MIG.
 
-Fix
----
+## Fix
 Give each task all GPUs of its node: `srun --gpus-per-node 8 --gpu-bind=none`. Or use device 0 in every task:
 `torch.cuda.set_device(0)`.
 
-Confirm with
-------------
+## Confirm with
 `srun --ntasks-per-node 8 nvidia-smi -L` (lists the GPUs of each task).
 
-When it is harmless
--------------------
+## When it is harmless
 When the script uses device 0, or LOCAL_RANK modulo torch.cuda.device_count().
 
-See also
---------
+## See also
 gpu/fewer-than-ranks, gpu/mask-mismatch
 """
 

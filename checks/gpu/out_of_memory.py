@@ -1,31 +1,25 @@
 """A GPU ran out of memory.
 
-What you see
-------------
+## What you see
 `torch.OutOfMemoryError: CUDA out of memory`, NCCL's `Cuda failure 'out of memory'`; connection errors on the other
 ranks.
 
 Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
-Why it happens
---------------
+## Why it happens
 The rank, or another process on the same GPU, needs more memory than the GPU has.
 
-Fix
----
+## Fix
 Reduce the batch size, or enable activation checkpointing or sharding (FSDP). If another process holds the GPU's
 memory, end it; `nvidia-smi` shows its number.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` while the job runs.
 
-When it is harmless
--------------------
+## When it is harmless
 When the program catches the error and tries again with less.
 
-See also
---------
+## See also
 process/killed-by-oom, host/leftover-processes
 """
 

@@ -1,30 +1,24 @@
 """A GPU's PCIe link has fewer lanes, or is slower, than those of its peers.
 
-What you see
-------------
+## What you see
 One node, or one GPU of it, is slower than the others when data comes from the host or goes to the network.
 
-Why it happens
---------------
+## Why it happens
 The card or a riser is not well seated, a lane is dirty or broken, or the slot has fewer lanes. Or the firmware (BIOS)
 limits the slot to an older generation. An idle GPU lowers the generation to save power, so the check compares GPUs in
 their highest performance state (P0) only, and their maximum.
 
-Fix
----
+## Fix
 Reseat the card, and set its slot to the full generation in the BIOS. Until then remove the node from the job:
 `scontrol update nodename=host1 state=drain reason="PCIe link"`.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi -q | grep -A12 "GPU Link Info"` and `lspci -vv | grep LnkSta`.
 
-When it is harmless
--------------------
+## When it is harmless
 When the host moves little data to and from the GPU.
 
-See also
---------
+## See also
 gpu/nvlink-down, gpu/hardware
 """
 

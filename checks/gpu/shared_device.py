@@ -1,30 +1,24 @@
 """Two ranks of a node use the same GPU.
 
-What you see
-------------
+## What you see
 NCCL fails with `ncclInvalidUsage` and `Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 3000`.
 
-Why it happens
---------------
+## Why it happens
 All ranks have the same CUDA_VISIBLE_DEVICES. Or the launcher gives each rank a mask with one device, and the script
 uses LOCAL_RANK modulo the number of visible devices. Or the ranks have MIG parts of one GPU; NCCL compares PCI bus
 addresses, so these count as the same.
 
-Fix
----
+## Fix
 Use one GPU per rank: `unset CUDA_VISIBLE_DEVICES`, and `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`. Or set
 a different CUDA_VISIBLE_DEVICES for each rank.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi --query-compute-apps=pid,gpu_uuid --format=csv` while the job runs.
 
-When it is harmless
--------------------
+## When it is harmless
 With gloo, or if the ranks do not use the GPU, or with NCCL_MULTI_RANK_GPU_ENABLE=1 in NCCL 2.30 and later.
 
-See also
---------
+## See also
 gpu/fewer-than-ranks
 """
 

@@ -1,31 +1,25 @@
 """A GPU computes slower than its peers.
 
-What you see
-------------
+## What you see
 Every step takes longer than on other nodes, on all ranks: each collective waits for the slowest. Nothing fails.
 
-Why it happens
---------------
+## Why it happens
 Its clock is limited (heat, power, a configured limit, a fault), or another process computes on it. The check
 multiplies the same matrices on each used GPU several times. It compares the best time of each GPU with the best GPU of
 its model on its node. With three or more GPUs of a model in the job it also compares with their median. No table lists
 the speed of a GPU: the check cannot judge one GPU per node with one GPU on another node.
 
-Fix
----
+## Fix
 Restore its cooling or power (fans, cables, `nvidia-smi -i 3 -rgc`, `nvidia-smi -i 3 -pl 700`), or remove the node from
 the job.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER` while a job computes.
 
-When it is harmless
--------------------
+## When it is harmless
 When the job waits for data and not for its GPUs.
 
-See also
---------
+## See also
 gpu/throttled, gpu/busy, collective/slow-rank
 """
 

@@ -1,29 +1,23 @@
 """Heat or power supply lowers a GPU's clock.
 
-What you see
-------------
+## What you see
 One rank is slower than all others in every step, and they wait for it in every collective.
 
-Why it happens
---------------
+## Why it happens
 The GPU is too hot, or the power supply limits it: a fan, a heat sink, an air duct, a power cable. Or its power limit
 is lower than that of its peers (nvidia-smi -pl).
 
-Fix
----
+## Fix
 Repair the cooling or power supply of the node. If the power limit is too low, raise it: `nvidia-smi -i 3 -pl 700`.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` while a job computes.
 
-When it is harmless
--------------------
+## When it is harmless
 When the GPU has just cooled down: the driver may report it for some seconds more. The check ignores the usual power
 limit.
 
-See also
---------
+## See also
 collective/slow-rank, gpu/hardware
 """
 

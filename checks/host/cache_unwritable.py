@@ -1,34 +1,28 @@
 """The job cannot write to a cache folder.
 
-What you see
-------------
+## What you see
 `PermissionError: [Errno 13] Permission denied: '/root/.triton'`, `FileExistsError: [Errno 17] File exists:
 '/home/me/.cache'` or `NotADirectoryError`, at the first compiled kernel or download. One rank fails, and the others
 wait for it.
 
-Why it happens
---------------
+## Why it happens
 TRITON_CACHE_DIR, HF_HOME or a similar variable names a folder of another user, or a missing folder that this user may
 not create. A container runs as another user than its image expects, or a file server maps root to nobody (root_squash).
 
 Another user compiled first under this user's name, as root by `sudo -E` (/tmp/torchinductor_NAME). Or ~/.cache is a
 link to a deleted folder, or the mount's server is gone (`Transport endpoint is not connected`, `Stale file handle`).
 
-Fix
----
+## Fix
 Set the variable to a folder that this user may write, `export TRITON_CACHE_DIR=/tmp/$USER/triton`, or unset it; create
 the missing folder of a link.
 
-Confirm with
-------------
+## Confirm with
 `touch "$TRITON_CACHE_DIR/x" && rm "$TRITON_CACHE_DIR/x"` exits without an error on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 The job neither compiles nor downloads anything. HOME is reported only if it is the user's own home in /etc/passwd.
 
-See also
---------
+## See also
 host/disk-full, host/user-unknown, host/folder-noexec
 """
 

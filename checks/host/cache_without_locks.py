@@ -1,33 +1,27 @@
 """Files in a cache folder cannot be locked.
 
-What you see
-------------
+## What you see
 One rank fails at load_dataset(), from_pretrained() or the first compiled function: `OSError: [Errno 37] No locks
 available` with `flock`, or `NotImplementedError: FileSystem does not appear to support flock`. Or it hangs in silence,
 and the other ranks wait for it.
 
-Why it happens
---------------
+## Why it happens
 Hugging Face's libraries and torch.compile lock files in their caches with flock(2), through the package filelock. Some
 NFS, FUSE and Lustre mounts do not support it without an option or a daemon (NFS: nolock, lockd; Lustre: flock).
 filelock then raises the error. Older versions, also in older datasets, treat the error as a held lock and retry without
 end.
 
-Fix
----
+## Fix
 Put the cache on a local disk, `export HF_HOME=/tmp/$USER/huggingface`, or mount the file system with locks.
 
-Confirm with
-------------
+## Confirm with
 `flock "$HF_HOME/x" true` exits without an error on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 The job neither downloads nor compiles anything. If flock is not implemented (ENOSYS), newer versions of filelock use
 plain files, which a killed rank leaves behind.
 
-See also
---------
+## See also
 environment/init-file-no-flock, host/cache-unwritable, host/extension-lock-stale
 """
 

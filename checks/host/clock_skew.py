@@ -1,30 +1,24 @@
 """The clocks of the nodes differ.
 
-What you see
-------------
+## What you see
 With torchrun's c10d rendezvous the agents drop nodes again and again (`The node ... has been removed`, or
 RendezvousTimeoutError), and the job never starts. Or the node with the fast clock drops all others and trains alone,
 with a world size of 1. Otherwise only the order of log lines is wrong.
 
-Why it happens
---------------
+## Why it happens
 One node has no time service, or the service cannot reach its servers. In the c10d rendezvous every node writes its own
 time as a heartbeat every 5 s. A node drops another one whose last heartbeat is 15 s old by its own clock.
 
-Fix
----
+## Fix
 Let chrony, systemd-timesyncd or ntpd set the clocks: `timedatectl set-ntp true`.
 
-Confirm with
-------------
+## Confirm with
 `for h in host0 host1; do ssh $h date +%s.%N; done` prints times less than a second apart.
 
-When it is harmless
--------------------
+## When it is harmless
 With a static rendezvous or without torchrun the finding is a WARN.
 
-See also
---------
+## See also
 environment/rendezvous-id-mismatch
 """
 

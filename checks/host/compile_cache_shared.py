@@ -1,31 +1,25 @@
 """Ranks of several nodes share one compile cache.
 
-What you see
-------------
+## What you see
 One rank prints `.triton/cache/...: Stale file handle` or `FileNotFoundError: ... .tmp.pid_...` below a triton or
 inductor cache. The other ranks hang.
 
-Why it happens
---------------
+## Why it happens
 Ranks replace each other's files in a cache on a network file system. A file that one host replaces or removes
 disappears for processes that have it open on another host.
 
-Fix
----
+## Fix
 Give each node a cache on a local disk: `export TRITON_CACHE_DIR=/tmp/triton
 TORCHINDUCTOR_CACHE_DIR=/tmp/torchinductor`.
 
-Confirm with
-------------
+## Confirm with
 `findmnt -T "$TRITON_CACHE_DIR"` shows a local file system on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 On a local disk, also shared by the containers of one host. For a job that compiles nothing: before a job it is
 therefore a WARN.
 
-See also
---------
+## See also
 process/exception
 """
 

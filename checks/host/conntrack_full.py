@@ -1,28 +1,22 @@
 """The kernel's connection tracking table is full.
 
-What you see
-------------
+## What you see
 Kernel log: `nf_conntrack: table full, dropping packet`. Connections time out under load.
 
-Why it happens
---------------
+## Why it happens
 The firewall tracks every connection, and its table has no free entry.
 
-Fix
----
+## Fix
 Enlarge the table, `sysctl -w net.netfilter.nf_conntrack_max=1048576`, or exempt the job's nodes from tracking (nft:
 notrack).
 
-Confirm with
-------------
+## Confirm with
 `sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max` shows a count well below the maximum.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 network/port-filtered
 """
 

@@ -1,12 +1,10 @@
 """The ranks of a node may use fewer CPUs than there are ranks.
 
-What you see
-------------
+## What you see
 The job is many times slower than before, one rank or data loader starves, or watchdogs time out under load. In `top`
 (press 1) all ranks share one CPU, and the others are idle.
 
-Why it happens
---------------
+## Why it happens
 Processes inherit their CPUs. `srun` gives a task one CPU by default, and torchrun's ranks share it; `taskset`,
 `numactl` and a container's cpuset act alike. A limit on the container's CPU time (docker run --cpus,
 resources.limits.cpu) makes all ranks wait in turn.
@@ -14,25 +12,21 @@ resources.limits.cpu) makes all ranks wait in turn.
 With OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY, torch's OpenMP binds the first thread of each process to the first
 place. That is the same CPU for every rank, and data loaders inherit it.
 
-Fix
----
+## Fix
 Request one or more CPUs per rank: `export SRUN_CPUS_PER_TASK=16 SLURM_CPU_BIND=none`, or `srun --cpus-per-task=16
 --cpu-bind=none`; for a container `docker run --cpuset-cpus 0-15`.
 
 In sbatch, SRUN_CPUS_PER_TASK is needed since SLURM 22.05. Unset variables that bind OpenMP's threads, or give each rank
 its own places.
 
-Confirm with
-------------
+## Confirm with
 `srun bash -c 'taskset -cp $$'` prints at least one CPU per rank.
 
-When it is harmless
--------------------
+## When it is harmless
 On a machine with no more CPUs nothing is reported. With one task per rank each rank has its own CPUs, and nothing is
 reported either.
 
-See also
---------
+## See also
 collective/slow-rank, host/thread-limit
 """
 

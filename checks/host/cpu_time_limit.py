@@ -1,29 +1,23 @@
 """The kernel ends processes after a limit of CPU time.
 
-What you see
-------------
+## What you see
 A rank ends in mid-training with signal 24 (SIGXCPU, `CPU time limit exceeded`) or 9, at about the same step each time.
 The others then report a closed connection.
 
-Why it happens
---------------
+## Why it happens
 Each process has a limit of CPU time (`ulimit -t`, limits.conf, LimitCPU= of a unit), as on login nodes. The time of all
 threads of a process counts.
 
-Fix
----
+## Fix
 Remove the limit, `ulimit -t unlimited`, or run the job where no limit applies: in a job of the scheduler.
 
-Confirm with
-------------
+## Confirm with
 `ulimit -t` prints unlimited in the shell that starts the job.
 
-When it is harmless
--------------------
+## When it is harmless
 The job is shorter than the limit.
 
-See also
---------
+## See also
 process/killed-by-scheduler, host/memory-limit
 """
 

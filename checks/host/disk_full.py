@@ -1,31 +1,25 @@
 """A disk that the job writes to is full or read-only.
 
-What you see
-------------
+## What you see
 `[Errno 28] No space left on device`, `[Errno 122] Disk quota exceeded`, `Read-only file system`, `PytorchStreamWriter
 failed writing file`.
 
-Why it happens
---------------
+## Why it happens
 The home, /tmp or checkpoint file system has no blocks, inodes or quota left, or the kernel remounted it read-only after
 errors.
 
-Fix
----
+## Fix
 Free space (`df -h`, `df -i` and `quota -s` show what is full), or move caches and checkpoints to another disk: `export
 TMPDIR=/scratch/$USER HF_HOME=/scratch/$USER/hf`.
 
-Confirm with
-------------
+## Confirm with
 `df -h . /tmp "$HOME"; df -i . /tmp "$HOME"` shows free blocks and inodes.
 
-When it is harmless
--------------------
+## When it is harmless
 The job writes nothing there; the start itself needs little. Before a job it is therefore a WARN. It covers the folders
 that torch, Triton, Hugging Face's libraries and checkpoints use.
 
-See also
---------
+## See also
 host/temporary-folder, host/shared-memory-small
 """
 

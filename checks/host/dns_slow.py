@@ -1,31 +1,25 @@
 """Name look-ups take seconds.
 
-What you see
-------------
+## What you see
 The start is 10 to 90 s slower than it should be, without a log line. Or a warning says that the hostname of the client
 socket cannot be retrieved. Each rank waits again.
 
-Why it happens
---------------
+## Why it happens
 A name server of /etc/resolv.conf does not answer. Every look-up goes to it first, by default for 5 s and twice. Every
 client of a TCPStore looks up the name of its peer's address, also if MASTER_ADDR is a number. It uses the IPv4 address
 mapped into IPv6, which no ordinary line of /etc/hosts answers.
 
-Fix
----
+## Fix
 Repair the dead name server or remove it from /etc/resolv.conf; until then, answer the look-ups from /etc/hosts: `echo
 "::ffff:10.77.0.10 host0-store" >> /etc/hosts`.
 
-Confirm with
-------------
+## Confirm with
 `time getent hosts ::ffff:10.77.0.10` takes less than 0.1 s.
 
-When it is harmless
--------------------
+## When it is harmless
 The job still starts.
 
-See also
---------
+## See also
 network/master-unresolvable, host/hostname-unresolvable
 """
 

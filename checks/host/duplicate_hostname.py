@@ -1,35 +1,29 @@
 """Two nodes have the same host name.
 
-What you see
-------------
+## What you see
 With torchrun's c10d rendezvous the agents join. Then the ranks of one node wait for a store on their own host,
 
     The client socket has timed out after 60000ms while trying to connect to (worker, 37461)
 
 while the ranks of the other node have formed their group.
 
-Why it happens
---------------
+## Why it happens
 Hosts were cloned from one image, or containers have the same --hostname. The first agent advertises the store by its
 own host name (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py), and on the other host that name means the
 other host. Two such containers with the same agent pid are even one node to the rendezvous.
 
-Fix
----
+## Fix
 Give each node its own name, `hostnamectl set-hostname host1`, or each agent its node's address: `torchrun --local-addr
 10.77.0.11 ...` (PET_LOCAL_ADDR).
 
-Confirm with
-------------
+## Confirm with
 `for h in 10.77.0.10 10.77.0.11; do ssh $h hostname -f; done` prints different names.
 
-When it is harmless
--------------------
+## When it is harmless
 With the static rendezvous (--node-rank and --master-addr) no process looks these names up; nothing is reported. Nor if
 the name has the addresses of all these nodes on each of them: the ranks try one after the other.
 
-See also
---------
+## See also
 host/rendezvous-name, network/duplicate-address
 """
 

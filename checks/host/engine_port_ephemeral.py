@@ -1,30 +1,24 @@
 """A port of the engine is in the kernel's range of ephemeral ports.
 
-What you see
-------------
+## What you see
 `Address already in use` in one start of many. A moment later no process holds the port.
 
-Why it happens
---------------
+## Why it happens
 Every outgoing connection takes a port of net.ipv4.ip_local_port_range. An engine picks its ports first and binds them
 seconds later, as its workers start. In between, any connection on the host may take a port of this range.
 
-Fix
----
+## Fix
 Use a port below the range, `export VLLM_PORT=21000`; or reserve the port: `sysctl -w
 net.ipv4.ip_local_reserved_ports=40000-40019`.
 
-Confirm with
-------------
+## Confirm with
 `sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports` shows that the port is outside the range or
 reserved.
 
-When it is harmless
--------------------
+## When it is harmless
 Ports that the engine has by default, and those that it picks itself, are not reported.
 
-See also
---------
+## See also
 host/master-port-ephemeral, network/engine-port-in-use
 """
 

@@ -1,28 +1,22 @@
 """The build of an extension left its lock file behind.
 
-What you see
-------------
+## What you see
 `Using .../torch_extensions/... as PyTorch extensions root...`, then silence on every rank.
 
-Why it happens
---------------
+## Why it happens
 torch.utils.cpp_extension waits without a limit for the file `lock` in the build folder. A killed build left it there.
 
-Fix
----
+## Fix
 Remove the lock file: `rm ~/.cache/torch_extensions/*/*/lock`; set TORCH_EXTENSIONS_DIR to a local disk.
 
-Confirm with
-------------
+## Confirm with
 `ls -l ~/.cache/torch_extensions/*/*/lock` lists no file, and `fuser` on it shows no process before you remove it.
 
-When it is harmless
--------------------
+## When it is harmless
 While the extension is being built: the builder has the lock open, and a build takes minutes. Before a job it is a WARN,
 because the job may build other extensions.
 
-See also
---------
+## See also
 host/compile-cache-shared
 """
 

@@ -1,29 +1,23 @@
 """A limit keeps files from growing.
 
-What you see
-------------
+## What you see
 `OSError: [Errno 27] File too large`, or `File size limit exceeded` and signal 25 (SIGXFSZ). It fails at the first
 checkpoint, or when a DataLoader passes its first batch.
 
-Why it happens
---------------
+## Why it happens
 A limit on file size (`ulimit -f`, LimitFSIZE= of a unit, limits.conf) also counts for files in /dev/shm. With a limit
 of 0, torchrun finds no folder for temporary files and does not start.
 
-Fix
----
+## Fix
 Remove the limit in the shell or unit that starts the job: `ulimit -f unlimited`.
 
-Confirm with
-------------
+## Confirm with
 `ulimit -f` prints unlimited in the shell that starts the job.
 
-When it is harmless
--------------------
+## When it is harmless
 The job writes no file of that size. Before a job it is a WARN, unless the limit is 0.
 
-See also
---------
+## See also
 host/disk-full, host/shared-memory-small
 """
 

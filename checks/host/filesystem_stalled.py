@@ -1,29 +1,23 @@
 """A file system does not answer.
 
-What you see
-------------
+## What you see
 Kernel log: `nfs: server X not responding`, `task python:123 blocked for more than 120 seconds`.
 
-Why it happens
---------------
+## Why it happens
 A file server or disk makes no progress, and every process that uses it waits. To the other ranks it looks like a slow
 rank.
 
-Fix
----
+## Fix
 Restart or reconnect the file server, after `dmesg -T | grep -e nfs: -e 'blocked for more'` has named it; keep files
 that all ranks read on local disks.
 
-Confirm with
-------------
+## Confirm with
 `timeout 5 ls /mnt/share` returns at once on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 The server recovered soon (`server X OK`).
 
-See also
---------
+## See also
 host/disk-full, collective/slow-rank
 """
 

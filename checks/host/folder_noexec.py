@@ -1,31 +1,25 @@
 """Compiled code cannot be loaded from a folder mounted with noexec.
 
-What you see
-------------
+## What you see
 `failed to map segment from shared object: Operation not permitted`, or `ImportError` of a newly built file, at the
 first torch.compile, Triton kernel or extension.
 
-Why it happens
---------------
+## Why it happens
 The file system is mounted with noexec, often /tmp on hardened hosts and /dev/shm. Code compiled there can be written
 but not loaded. torch.compile builds below TMPDIR, Triton in ~/.triton, extensions in ~/.cache/torch_extensions.
 TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR and TORCH_EXTENSIONS_DIR change that.
 
-Fix
----
+## Fix
 Set the variable to a folder on another file system, `export TORCHINDUCTOR_CACHE_DIR=$HOME/.cache/torchinductor`; or
 remount with exec: `mount -o remount,exec /tmp`.
 
-Confirm with
-------------
+## Confirm with
 `findmnt -no OPTIONS -T "$TORCHINDUCTOR_CACHE_DIR"` prints no noexec.
 
-When it is harmless
--------------------
+## When it is harmless
 The job compiles nothing. For /tmp, torch.compile's default, the finding is only INFO.
 
-See also
---------
+## See also
 host/disk-full, host/compile-cache-shared
 """
 

@@ -1,28 +1,22 @@
 """A node's own host name resolves to a loopback address.
 
-What you see
-------------
+## What you see
 Nothing, until a library looks its own host name up and advertises the address. gloo does: see gloo/loopback-address. So
 do torchrun's c10d rendezvous on node 0, and RPC frameworks.
 
-Why it happens
---------------
+## Why it happens
 Debian and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts.
 
-Fix
----
+## Fix
 Replace the loopback address in /etc/hosts by the node's real one: `10.77.0.10 host0`.
 
-Confirm with
-------------
+## Confirm with
 `getent ahostsv4 $(hostname)` prints the node's real address.
 
-When it is harmless
--------------------
+## When it is harmless
 All ranks are on one host, or GLOO_SOCKET_IFNAME is set: gloo then does not look the name up.
 
-See also
---------
+## See also
 gloo/loopback-address, host/hostname-unresolvable
 """
 

@@ -1,31 +1,25 @@
 """A host name of digits only is read as an IPv4 address.
 
-What you see
-------------
+## What you see
 Time-outs to an address that no host has, with the name next to it:
 
     failed to connect to 0.104.99.143:29500 (6841231, 29500)
 
-Why it happens
---------------
+## Why it happens
 The resolver reads a name of digits only as an IPv4 address written as one number: 6841231 is 0.104.99.143. Some
 container platforms assign such names.
 
-Fix
----
+## Fix
 Use node 0's address instead of its name, `--master-addr 10.77.0.10`, or give it a name with a letter: `docker run
 --hostname node0 ...`.
 
-Confirm with
-------------
+## Confirm with
 `getent hosts $MASTER_ADDR` prints an address of node 0.
 
-When it is harmless
--------------------
+## When it is harmless
 The name is only the host's own, and every backend has its interface set: no process then looks the name up.
 
-See also
---------
+## See also
 network/master-unresolvable, host/hostname-unresolvable, gloo/loopback-address
 """
 

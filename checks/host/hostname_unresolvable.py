@@ -1,33 +1,27 @@
 """A node's own host name has no address.
 
-What you see
-------------
+## What you see
 gloo warns on every rank of the node and falls back to 127.0.0.1:
 
     Warning: Unable to resolve hostname to a (local) address. Using the loopback address as fallback.
 
 With torchrun's c10d rendezvous the other nodes print `The IPv6 network addresses of (host0, PORT) cannot be retrieved`.
 
-Why it happens
---------------
+## Why it happens
 The name has no entry in /etc/hosts or the name service, as in many containers and cloud images. A look-up that times
 out (a silent name server) ends the same way, each time seconds later.
 
-Fix
----
+## Fix
 Add the name with the node's real address to /etc/hosts: `echo "10.77.0.10 host0" >> /etc/hosts`.
 
-Confirm with
-------------
+## Confirm with
 `getent hosts $(hostname)` prints the node's real address.
 
-When it is harmless
--------------------
+## When it is harmless
 For gloo if all ranks are on one host, or GLOO_SOCKET_IFNAME is set. torchrun's c10d rendezvous needs the name, also
 with one node: see host/rendezvous-name.
 
-See also
---------
+## See also
 gloo/loopback-address, host/rendezvous-name, host/hostname-loopback, network/master-unresolvable
 """
 

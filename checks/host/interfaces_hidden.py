@@ -1,30 +1,24 @@
 """A sandbox hides the host's network interfaces.
 
-What you see
-------------
+## What you see
 `[enforce fail at device.cc:186] rv != -1. -1 vs -1. Address family not supported by protocol` on one node when it
 creates its gloo group. NCCL reports no interface. The other nodes wait.
 
-Why it happens
---------------
+## Why it happens
 gloo and NCCL list interfaces with getifaddrs(), which uses a netlink socket. The job's sandbox forbids such sockets: a
 systemd unit with RestrictAddressFamilies= without AF_NETLINK, a seccomp profile, or gVisor.
 
-Fix
----
+## Fix
 Add AF_NETLINK to the unit, `systemctl edit job.service` with `RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
 AF_NETLINK`, or start the job without the sandbox.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import socket; print(socket.if_nameindex())"` lists eth0 in the job's environment.
 
-When it is harmless
--------------------
+## When it is harmless
 Never: each backend lists the interfaces.
 
-See also
---------
+## See also
 gloo/init-failed, gloo/interface-not-found
 """
 

@@ -1,29 +1,23 @@
 """Ranks of an earlier run are still running.
 
-What you see
-------------
+## What you see
 `EADDRINUSE` on node 0 if one of them holds the port; `CUDA out of memory` on a GPU that should be free; a job at half
 its speed. Or new ranks join the store of the old run by mistake. On Ascend: `EJ0001: Failed to initialize the HCCP
 process`.
 
-Why it happens
---------------
+## Why it happens
 The launcher was killed (SIGKILL, out of memory) but its ranks were not. They wait for each other, or continue to train.
 
-Fix
----
+## Fix
 End them, if no user waits for their results: `kill 4711 4712`.
 
-Confirm with
-------------
+## Confirm with
 `pgrep -af train.py` lists no process of the earlier run.
 
-When it is harmless
--------------------
+## When it is harmless
 They are a job that still runs and was meant to outlive its launcher (started with nohup, without torchrun).
 
-See also
---------
+## See also
 network/port-in-use, store/foreign-store
 """
 

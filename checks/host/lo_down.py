@@ -1,30 +1,24 @@
 """The loopback interface is down or has no address.
 
-What you see
-------------
+## What you see
 Silence: rank 0 waits for its own store, or ranks of one host for each other. Tools print `Network is unreachable` or
 `Cannot assign requested address` for 127.0.0.1.
 
-Why it happens
---------------
+## Why it happens
 A network namespace starts with its loopback interface down (`unshare -n`, a sandbox, a container runtime without a
 network plugin). All packets of a host to itself use that interface, also packets to its other addresses.
 
-Fix
----
+## Fix
 Set the interface up, which also gives it its addresses: `ip link set lo up`. If the addresses were removed: `ip address
 add 127.0.0.1/8 dev lo`.
 
-Confirm with
-------------
+## Confirm with
 `ip -br address show lo` prints UNKNOWN and 127.0.0.1/8.
 
-When it is harmless
--------------------
+## When it is harmless
 On a node with one rank that is not node 0: it sends nothing to itself.
 
-See also
---------
+## See also
 host/hostname-loopback, network/port-not-bindable
 """
 

@@ -1,32 +1,26 @@
 """The limit of locked memory is too low for RDMA.
 
-What you see
-------------
+## What you see
 NCCL prints `ibv_reg_mr failed` or `ibv_create_qp failed ... Cannot allocate memory`, on nodes with InfiniBand or RoCE.
 
-Why it happens
---------------
+## Why it happens
 An RDMA adapter needs its buffers locked in memory. The limit of this shell, of the scheduler's daemon or of the
 container is below the amount that NCCL registers.
 
-Fix
----
+## Fix
 Remove the limit where the job starts: `ulimit -l unlimited`; for SLURM set LimitMEMLOCK=infinity in slurmd's unit file,
 for docker `--ulimit memlock=-1`.
 
 /etc/security/limits.conf has the hard limit.
 
-Confirm with
-------------
+## Confirm with
 `srun bash -c 'ulimit -l'` prints unlimited on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Without RDMA, with NCCL_IB_DISABLE=1, and for processes that hold CAP_IPC_LOCK (root outside containers, some pods):
 nothing is reported.
 
-See also
---------
+## See also
 nccl/init-failed
 """
 

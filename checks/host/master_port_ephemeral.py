@@ -1,30 +1,24 @@
 """MASTER_PORT is in the kernel's range of ephemeral ports.
 
-What you see
-------------
+## What you see
 `EADDRINUSE` on node 0 in one start of many. A moment later no process holds the port.
 
-Why it happens
---------------
+## Why it happens
 Every outgoing connection takes a port of net.ipv4.ip_local_port_range. A connection that holds MASTER_PORT, or has just
 closed it, keeps the store from binding it.
 
-Fix
----
+## Fix
 Use a port below the range, `export MASTER_PORT=29500`; or reserve this one on node 0: `sysctl -w
 net.ipv4.ip_local_reserved_ports=40000`.
 
-Confirm with
-------------
+## Confirm with
 `sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports` shows that the port is outside the range or
 reserved.
 
-When it is harmless
--------------------
+## When it is harmless
 The launcher itself picked a free port, as torchrun does: that is not reported.
 
-See also
---------
+## See also
 network/port-in-use, host/ports-exhaustible
 """
 

@@ -1,13 +1,11 @@
 """The memory limit is too low for the ranks.
 
-What you see
-------------
+## What you see
 A rank is killed during the import of torch or its first tensors: `exitcode: -9`, `Killed`, `OOMKilled` in Kubernetes,
 `slurmstepd: error: Detected 1 oom_kill event`. The other ranks wait for it. If the group may not kill
 (`--oom-kill-disable`) or slows down first (`memory.high`), the rank stops in state D, and the job hangs.
 
-Why it happens
---------------
+## Why it happens
 The memory limit of the cgroup (docker run --memory, a pod's limits, SLURM's --mem) covers all its processes. Each rank
 imports torch for itself, which takes some hundred megabytes before any allocation.
 
@@ -15,21 +13,17 @@ Limits of each process (ulimit -d, ulimit -v; limits.conf) end ranks with other 
 too, so `Resource temporarily unavailable` may come from such a limit. CUDA reserves addresses for all memory of the
 host and the GPU: with a lower `ulimit -v` torch sees no GPU and prints `out of memory`.
 
-Fix
----
+## Fix
 Raise the limit, `srun --mem=64G` or `docker run --memory 64g`, or start fewer ranks on the node; remove limits of
 ulimit in the shell that starts the job: `ulimit -v unlimited`.
 
-Confirm with
-------------
+## Confirm with
 `cat /sys/fs/cgroup/memory.max; ulimit -v; ulimit -d` shows the limits in the job's environment.
 
-When it is harmless
--------------------
+## When it is harmless
 If the ranks barely fit, the finding is a WARN: the model and the data still need memory.
 
-See also
---------
+## See also
 process/killed-by-oom, environment/torch-broken
 """
 

@@ -1,12 +1,10 @@
 """The limit of open files is too low.
 
-What you see
-------------
+## What you see
 `Too many open files` (errno 24) from the store, gloo, NCCL or a DataLoader. Often only one rank fails, and the others
 wait for it.
 
-Why it happens
---------------
+## Why it happens
 Every connection is an open file. A rank has one to every other rank in gloo, several to each in NCCL, and one to the
 store. Each further gloo group (--mesh, --groups) has one to each of its ranks, and four more. Python and torch open
 some twenty files. The limit is that of the shell, the scheduler's daemon or the container runtime that started the job.
@@ -14,23 +12,19 @@ some twenty files. The limit is that of the shell, the scheduler's daemon or the
 An NCCL thread watches 65 or more files at once, open or not. With a lower limit poll(2) fails, NCCL warns `[Proxy
 Service] Poll failed: Invalid argument`, and hangs.
 
-Fix
----
+## Fix
 Raise the limit where the job starts: `ulimit -n 65536`; in a container `docker run --ulimit nofile=65536`.
 
 The hard limit is in /etc/security/limits.conf, or in the scheduler's unit file (LimitNOFILE=).
 
-Confirm with
-------------
+## Confirm with
 `srun bash -c 'ulimit -n'` prints 65536 on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 If the limit is enough for this job, but little more, the finding is a WARN: DataLoader workers and checkpoints need
 files, too.
 
-See also
---------
+## See also
 store/failed, gloo/init-failed
 """
 

@@ -1,28 +1,22 @@
 """MASTER_PORT needs a privilege that node 0 lacks.
 
-What you see
-------------
+## What you see
 Node 0 fails at once with `The server socket has failed to listen on any local network address` and `code: -13, name:
 EACCES, message: permission denied`. The other nodes print nothing for 15 to 30 minutes.
 
-Why it happens
---------------
+## Why it happens
 Ports below 1024 (net.ipv4.ip_unprivileged_port_start) are for root and for processes with CAP_NET_BIND_SERVICE.
 
-Fix
----
+## Fix
 Use a higher port, the same on every node: `export MASTER_PORT=29500`.
 
-Confirm with
-------------
+## Confirm with
 `sysctl net.ipv4.ip_unprivileged_port_start` prints a number not above MASTER_PORT.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 network/port-not-bindable, network/port-in-use
 """
 

@@ -1,32 +1,26 @@
 """The range of ports for outgoing connections is too narrow.
 
-What you see
-------------
+## What you see
 `Cannot assign requested address` (errno 99) or EADDRINUSE without a port of your own, on nodes with many ranks or in
 large jobs, after most connections exist. NCCL prints `Call to bind failed: Address already in use`.
 
-Why it happens
---------------
+## Why it happens
 Every listener on a random port, and every outgoing connection, takes a port of net.ipv4.ip_local_port_range. All ranks
 of a node share the range, and a closed connection keeps its port for a minute. The range was narrowed for a firewall,
 mostly reserved (net.ipv4.ip_local_reserved_ports), or the job has outgrown it.
 
-Fix
----
+## Fix
 Widen the range and open the same ports in the firewall: `sysctl -w net.ipv4.ip_local_port_range="32768 60999"`.
 
-Confirm with
-------------
+## Confirm with
 `sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports` shows the range; `ss -s` shows the connections in
 use.
 
-When it is harmless
--------------------
+## When it is harmless
 If the range is enough for this job, but not twice, the finding is a WARN. A restart within a minute may find no free
 port.
 
-See also
---------
+## See also
 host/master-port-ephemeral, mesh/peer-ports-blocked
 """
 

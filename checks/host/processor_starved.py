@@ -1,34 +1,28 @@
 """A rank had no CPU for most of a stage.
 
-What you see
-------------
+## What you see
 The check is INCOMPLETE: a stage did not end in time on some ranks, or the others waited for a late rank. In a job every
 step takes many times longer, and finally `Timed out waiting ... for recv`.
 
-Why it happens
---------------
+## Why it happens
 The rank was ready to run but got no CPU. Other programs used the CPUs, or its cgroup's limit throttled it (cpu.max,
 docker run --cpus, resources.limits.cpu, CPUQuota=). The kernel counts that time per thread (/proc/PID/schedstat) and
 per cgroup (cpu.stat). Waiting for a peer, a disk or a lock does not count.
 
 A stage of the check has some seconds; torch gives a job 30 minutes.
 
-Fix
----
+## Fix
 End or move the other programs, `top` shows them, or raise the limit (`docker run --cpus 16`), then check again.
 
 `--timeout` extends the check as a whole, but not a single stage.
 
-Confirm with
-------------
+## Confirm with
 `cat /sys/fs/cgroup/cpu.stat` shows throttled_usec unchanged, and `uptime` shows a load below the number of CPUs.
 
-When it is harmless
--------------------
+## When it is harmless
 The machine is only busy now, and will be free when the job runs. It is unknown if the job would start.
 
-See also
---------
+## See also
 host/cpu-affinity, collective/slow-rank, barrier/rank-stopped, host/leftover-processes
 """
 

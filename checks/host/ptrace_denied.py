@@ -1,30 +1,24 @@
 """A process may not duplicate a file descriptor of another process.
 
-What you see
-------------
+## What you see
 `pidfd_getfd: Operation not permitted`.
 
-Why it happens
---------------
+## Why it happens
 The container's seccomp profile or yama's ptrace_scope forbids it. torch needs it to send CUDA tensors to another
 process if its allocator uses expandable segments.
 
-Fix
----
+## Fix
 Turn expandable segments off, `export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False`; or allow the call: `docker run
 --cap-add=SYS_PTRACE`, or `sysctl -w kernel.yama.ptrace_scope=0`.
 
-Confirm with
-------------
+## Confirm with
 `sysctl kernel.yama.ptrace_scope` prints 0, or `echo $PYTORCH_CUDA_ALLOC_CONF` has no expandable_segments:True.
 
-When it is harmless
--------------------
+## When it is harmless
 The job's processes send each other no CUDA tensors, as in most training. Before a job it is therefore only INFO, and
 only with expandable segments.
 
-See also
---------
+## See also
 process/exception
 """
 

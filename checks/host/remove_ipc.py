@@ -1,29 +1,23 @@
 """systemd-logind removes the job's shared memory at a logout.
 
-What you see
-------------
+## What you see
 `could not unlink the shared memory file /torch_...: No such file or directory`, `FileNotFoundError` of a SemLock.
 
-Why it happens
---------------
+## Why it happens
 With RemoveIPC=yes systemd-logind removes all shared memory of a user when the user's last login session ends. A job of
 a batch system or daemon belongs to no session, and loses its memory, too. Any ssh login that ends is such a session.
 
-Fix
----
+## Fix
 Let the user linger, `loginctl enable-linger $USER`, or set RemoveIPC=no in /etc/systemd/logind.conf.
 
-Confirm with
-------------
+## Confirm with
 `loginctl show-user $USER -p Linger` prints Linger=yes.
 
-When it is harmless
--------------------
+## When it is harmless
 At the end of a job, for system users (uid below 1000), and while no user logs in. Before a job it is therefore only
 INFO.
 
-See also
---------
+## See also
 host/shared-memory-small
 """
 

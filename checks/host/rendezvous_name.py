@@ -1,14 +1,12 @@
 """torchrun cannot reach its own store by its host name.
 
-What you see
-------------
+## What you see
 The ranks never start. For minutes, also with one node, silence, or again and again
 
     The IPv6 network addresses of (host0, 42909) cannot be retrieved (gai error: -3 - Temporary failure in name
     resolution)
 
-Why it happens
---------------
+## Why it happens
 With the c10d rendezvous torchrun hosts the store of its ranks under this host's own name (getfqdn()) and connects to it
 by that name. `--standalone` means c10d, too. So does every launch of one node without `--master-port` since torch 2.13.
 If the name has no address, or another host's, torchrun waits for itself. Many containers and cloud images have no entry
@@ -21,23 +19,19 @@ cannot reach.
 Each agent also looks up its own host name to compare it with the endpoint. If the name has no address, the agent ends
 at once: `socket.gaierror: [Errno -2] Name or service not known`.
 
-Fix
----
+## Fix
 On one node, set the port, which puts the store at 127.0.0.1: `torchrun --master-port 29500 ...`; or add the name to
 /etc/hosts: `echo "10.77.0.10 host0" >> /etc/hosts`.
 
 Or advertise an address in place of the name: `torchrun --local-addr 10.77.0.10 ...`.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import socket; print(socket.gethostbyname(socket.getfqdn()))"` prints the node's real address.
 
-When it is harmless
--------------------
+## When it is harmless
 Another launcher than torchrun starts the ranks (mp.spawn, mpirun, a scheduler), or torchrun uses a static rendezvous.
 
-See also
---------
+## See also
 host/hostname-unresolvable, host/hostname-loopback, network/master-unresolvable
 """
 

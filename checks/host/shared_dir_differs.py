@@ -1,31 +1,25 @@
 """A folder that all nodes should share is not the same folder.
 
-What you see
-------------
+## What you see
 `FileNotFoundError` for a checkpoint that rank 0 has just written, or a data set or compile cache that only some nodes
 have. Ranks wait for a file that never appears. Or one node prints `Permission denied` or `Read-only file system`.
 
-Why it happens
---------------
+## Why it happens
 The file system is not mounted on a node, so that the path is a folder of its local disk. Or nodes mount different
 exports under one name. Or a node may not write: another user number, a read-only export, or root mapped to nobody.
 
-Fix
----
+## Fix
 Mount the same file system there on every node, with the same rights for the job's user: `mount -t nfs
 fileserver:/export/share /mnt/share`.
 
-Confirm with
-------------
+## Confirm with
 `findmnt -T /mnt/share` prints the same source on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Only folders named with --shared are checked. A file system that shows changes to other nodes after seconds is reported
 as another folder.
 
-See also
---------
+## See also
 environment/init-file-not-shared, host/disk-full
 """
 

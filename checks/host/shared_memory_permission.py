@@ -1,32 +1,26 @@
 """/dev/shm is missing, or this user may not write to it.
 
-What you see
-------------
+## What you see
 NCCL: `shm_open failed : Permission denied`, `failed to create shared memory file /dev/shm/nccl-..., error Read-only
 file system`. DataLoader workers and multiprocessing fail at their first lock: `PermissionError: [Errno 13]`, `OSError:
 [Errno 38] Function not implemented` or `FileNotFoundError`.
 
-Why it happens
---------------
+## Why it happens
 /dev/shm is not mounted in this container or chroot, is mounted read-only, or does not have its mode 1777, which lets
 every user write.
 
-Fix
----
+## Fix
 Restore the mode, `chmod 1777 /dev/shm`; mount it if it is missing, `mount -t tmpfs -o mode=1777 tmpfs /dev/shm`;
 remount it if it is read-only, `mount -o remount,rw /dev/shm`.
 
-Confirm with
-------------
+## Confirm with
 `touch /dev/shm/x && rm /dev/shm/x` exits without an error.
 
-When it is harmless
--------------------
+## When it is harmless
 The job uses gloo, or the check itself created its NCCL group, and its DataLoaders have no workers. The finding is then
 a WARN.
 
-See also
---------
+## See also
 host/shared-memory-small
 """
 

@@ -1,33 +1,27 @@
 """/dev/shm is too small.
 
-What you see
-------------
+## What you see
 NCCL: `No space left on device` with `Error while creating shared memory segment /dev/shm/nccl-...`. DataLoader workers:
 `unable to allocate shared memory`, `Bus error`, or only `exitcode: -7`, in the first batches.
 
-Why it happens
---------------
+## Why it happens
 Docker and Kubernetes give a container 64 MB of shared memory. NCCL puts the buffers between the ranks of a node there,
 and DataLoader workers pass every batch through it. Segments of crashed runs also fill it.
 
-Fix
----
+## Fix
 Enlarge it: `docker run --shm-size=16g` (or --ipc=host); in Kubernetes mount an emptyDir with medium Memory at /dev/shm;
 on a host `mount -o remount,size=16g /dev/shm`.
 
 Remove the leftovers of crashed runs: /dev/shm/nccl-* and /dev/shm/torch_*.
 
-Confirm with
-------------
+## Confirm with
 `df -h /dev/shm` shows 16G with free space on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 The job uses gloo, or the check itself created its NCCL group, and its DataLoaders have no workers. The finding is then
 a WARN: the job runs.
 
-See also
---------
+## See also
 host/shared-memory-permission
 """
 

@@ -1,33 +1,27 @@
 """No folder for temporary files is writable.
 
-What you see
-------------
+## What you see
 torchrun ends at once, before it starts a rank:
 
     FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp', '/var/tmp', '/usr/tmp', '/workspace']
 
-Why it happens
---------------
+## Why it happens
 torchrun creates a folder for its ranks' logs and errors, and Python's multiprocessing one for its sockets. Both go
 below $TMPDIR, /tmp or /var/tmp. This user may write to none of them: a read-only container root, a closed /tmp or a
 full disk. Or the umask removes the user's own rights (umask 777).
 
-Fix
----
+## Fix
 Set TMPDIR to a writable folder, `export TMPDIR=/scratch/$USER`, or mount one at /tmp; set the umask in the shell that
 starts the job, `umask 022`.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import tempfile; print(tempfile.gettempdir())"` prints the folder.
 
-When it is harmless
--------------------
+## When it is harmless
 Another launcher than torchrun starts the ranks, and they use no DataLoader workers. Inside a started rank the finding
 is a WARN.
 
-See also
---------
+## See also
 host/shared-memory-permission
 """
 

@@ -1,12 +1,10 @@
 """The limit of processes and threads is used up.
 
-What you see
-------------
+## What you see
 `OpenBLAS blas_thread_init: pthread_create failed`, `libgomp: Thread creation failed`, `can't start new thread`, `fork:
 Resource temporarily unavailable`.
 
-Why it happens
---------------
+## Why it happens
 A limit of processes and threads is used up: the user's (ulimit -u; root has none) or the machine's (kernel.threads-max,
 kernel.pid_max). Or that of the container or unit (pids.max: docker run --pids-limit, TasksMax=, the kubelet's
 podPidsLimit).
@@ -16,25 +14,21 @@ torchrun sets one per rank (OMP_NUM_THREADS=1) if a node has several ranks, else
 adds as many. libgomp counts the host's cores, not the container's. Or a sandbox allows no thread: an old Docker's
 seccomp profile answers clone3() with EPERM.
 
-Fix
----
+## Fix
 Raise the limit, `ulimit -u 65536` or `docker run --pids-limit 65536`; or use fewer threads, `export OMP_NUM_THREADS=4`;
 or end ranks of earlier runs.
 
 For the seccomp profile, update Docker and libseccomp on the host.
 
-Confirm with
-------------
+## Confirm with
 `ulimit -u; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current` shows the limits in the job's environment.
 
-When it is harmless
--------------------
+## When it is harmless
 If the ranks could start, the finding is a WARN: threads of data loaders and computation are additional. A check has up
 to ten more processes and threads than torchrun and two ranks. With a limit between the two the check fails, but a
 minimal job runs.
 
-See also
---------
+## See also
 host/open-files-limit, host/leftover-processes
 """
 

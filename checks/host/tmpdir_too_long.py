@@ -1,28 +1,22 @@
 """TMPDIR is too long for socket paths.
 
-What you see
-------------
+## What you see
 `OSError: AF_UNIX path too long`.
 
-Why it happens
---------------
+## Why it happens
 The path of a Unix socket has at most 107 bytes, and multiprocessing puts its sockets below TMPDIR.
 
-Fix
----
+## Fix
 Use a short path: `export TMPDIR=/tmp`.
 
-Confirm with
-------------
+## Confirm with
 `echo -n "$TMPDIR" | wc -c` prints at most 75.
 
-When it is harmless
--------------------
+## When it is harmless
 The job creates no such socket: before a job it is therefore a WARN. A DataLoader with workers, a
 multiprocessing.Manager and tensors sent between processes create one.
 
-See also
---------
+## See also
 host/temporary-folder
 """
 

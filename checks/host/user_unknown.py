@@ -1,32 +1,26 @@
 """The job's user has no entry in /etc/passwd.
 
-What you see
-------------
+## What you see
 `KeyError: 'getpwuid(): uid not found: 1042'` on import or at the first compile.
 
-Why it happens
---------------
+## Why it happens
 The container runs under a uid (docker run --user, runAsUser) that its /etc/passwd does not have. Programs then read the
 user's name from LOGNAME, USER, LNAME or USERNAME, and the home folder from HOME. Without HOME, caches go to a folder
 called ~, or the import ends in `Could not determine home directory`.
 
 torch 2.13 itself needs no name; earlier versions needed one to compile.
 
-Fix
----
+## Fix
 Set the variables in the job's environment: `export USER=job HOME=/tmp/job` (HOME writable), and for an earlier torch
 `export TORCHINDUCTOR_CACHE_DIR=/tmp/inductor`.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import getpass, os; print(getpass.getuser(), os.path.expanduser('~'))"` prints both without an error.
 
-When it is harmless
--------------------
+## When it is harmless
 USER and a writable HOME are set: nothing is reported.
 
-See also
---------
+## See also
 process/exception
 """
 

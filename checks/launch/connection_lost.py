@@ -1,33 +1,27 @@
 """The connection to a host ended during a remote run.
 
-What you see
-------------
+## What you see
 `distdoctor check --hosts ...` started the check on a host, but its facts did not return. ssh ended, or the host stopped
 responding. The other hosts are judged by their own facts.
 
-Why it happens
---------------
+## Why it happens
 sshd or the host went down, a scheduler ended the session, the host ran out of memory, or the login network failed. If
 the check itself failed, its last line has the reason.
 
 A host also ends its part if it receives nothing for 10 s from where the run was started. A login that may run no
 commands (nologin shell, forced command in sshd) starts no check.
 
-Fix
----
+## Fix
 Find the end of the session in that host's logs, then check again: `ssh host1 journalctl -u ssh --since -10min`. Under
 Ray these are in `/tmp/ray/session_latest/logs/raylet.out`.
 
-Confirm with
-------------
+## Confirm with
 `ssh -o BatchMode=yes host1 true` exits with status 0.
 
-When it is harmless
--------------------
+## When it is harmless
 You stopped the run on purpose.
 
-See also
---------
+## See also
 launch/host-unreachable, store/node-lost
 """
 

@@ -1,29 +1,23 @@
 """A container does not start.
 
-What you see
-------------
+## What you see
 `pyxis: couldn't start container`, `docker: Error response from daemon: ...`, apptainer's `FATAL: ...`, or a pod in
 `ErrImagePull` or `CreateContainerConfigError`. Ranks on the other nodes wait for ranks that never start.
 
-Why it happens
---------------
+## Why it happens
 The registry has no image of that name or refuses the pull, or the host does not see the image file. Or the host lacks a
 folder to mount, or the image lacks the program.
 
-Fix
----
+## Fix
 Start the image alone on that host and fix each error of the runtime until it runs: `docker run --rm IMAGE hostname`.
 
-Confirm with
-------------
+## Confirm with
 `docker run --rm IMAGE hostname` prints a host name on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 A later try started the container.
 
-See also
---------
+## See also
 gpu/none-visible, host/disk-full, store/nodes-missing
 """
 

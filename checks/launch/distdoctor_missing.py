@@ -1,31 +1,25 @@
 """A host of a remote run has no distdoctor.
 
-What you see
-------------
+## What you see
 `distdoctor check --hosts ...` reaches a host, but finds no distdoctor there. The other hosts are still checked.
 
-Why it happens
---------------
+## Why it happens
 distdoctor is installed in an environment that a plain `ssh HOST command` does not activate, or only on some hosts. A
 host with the same files as this one uses the same environment; other hosts need distdoctor on their PATH.
 
 Under Ray the workers' Python needs distdoctor: the one that `ray start` ran in.
 
-Fix
----
+## Fix
 Activate the job's environment with `--setup 'source /opt/venv/bin/activate'`, or install the same version there (`pip
 install .` in its source).
 
-Confirm with
-------------
+## Confirm with
 `ssh host1 'source /opt/venv/bin/activate; distdoctor --version'` prints the same version as here.
 
-When it is harmless
--------------------
+## When it is harmless
 Never: distdoctor has no facts of that host.
 
-See also
---------
+## See also
 launch/host-unreachable, environment/version-mismatch
 """
 

@@ -1,33 +1,27 @@
 """A remote run cannot reach a host.
 
-What you see
-------------
+## What you see
 `distdoctor check --hosts ...` could start nothing on a host. ssh ended with status 255, srun or kubectl failed, or the
 host did not respond in time. The other hosts are still checked.
 
-Why it happens
---------------
+## Why it happens
 ssh: the host is down, its name is misspelled, sshd does not run, or a firewall blocks it. Its host key is unknown or
 has changed. Or ssh would ask for a password.
 
 srun: the job has ended, the node or slurmd is down, or its munge key differs. kubectl: the pod no longer exists.
 Ray: the node's raylet has ended, or another Ray job holds its GPUs.
 
-Fix
----
+## Fix
 Make the login work without questions: `ssh -o BatchMode=yes host1 true`. Under Ray, end the job that holds the GPUs
 (`ray status`), or start Ray on that node again.
 
-Confirm with
-------------
+## Confirm with
 `ssh -o BatchMode=yes host1 true; echo $?` prints 0.
 
-When it is harmless
--------------------
+## When it is harmless
 The job does not start over ssh, and you run the check on that host itself.
 
-See also
---------
+## See also
 launch/ssh-unreachable, launch/distdoctor-missing, launch/connection-lost
 """
 

@@ -1,28 +1,22 @@
 """The scheduler does not start the job's step.
 
-What you see
-------------
+## What you see
 `srun: Job step creation temporarily disabled, retrying (Requested nodes are busy)`, again and again.
 
-Why it happens
---------------
+## Why it happens
 From Slurm 20.11 on, steps do not share resources. An srun inside another srun, or inside an interactive one, waits for
 the resources of the outer step.
 
-Fix
----
+## Fix
 Let the step share the resources of the outer one: `srun --overlap ...`, or `export SLURM_OVERLAP=1`.
 
-Confirm with
-------------
+## Confirm with
 `squeue -s -j $SLURM_JOB_ID` lists the step that holds the resources.
 
-When it is harmless
--------------------
+## When it is harmless
 srun prints the line once and the step then starts.
 
-See also
---------
+## See also
 launch/ssh-unreachable
 """
 

@@ -1,30 +1,24 @@
 """The launcher cannot log in to a host.
 
-What you see
-------------
+## What you see
 `ssh ... returned non-zero exit status 255`, `Permission denied (publickey)`, `Host key verification failed`, `pdsh:
 command not found`.
 
-Why it happens
---------------
+## Why it happens
 The launchers of DeepSpeed, Horovod and mpirun start the other nodes by ssh, without a password, and also their own
 node.
 
-Fix
----
+## Fix
 Install ssh keys from the first node to all nodes, including itself, `ssh-copy-id host1`; or start torchrun on every
 node (DeepSpeed: --no_ssh).
 
-Confirm with
-------------
+## Confirm with
 `for h in host0 host1; do ssh -o BatchMode=yes $h hostname; done` prints every host name without a question.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 launch/srun-step-blocked
 """
 

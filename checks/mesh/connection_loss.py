@@ -1,32 +1,26 @@
 """A device between nodes cuts connections after some bytes.
 
-What you see
-------------
+## What you see
 The store is reached and small collectives work. Then `Connection reset by peer` or silence in the middle of the first
 step, on connections that worked before. The connection to the store may be cut in the same way.
 
-Why it happens
---------------
+## Why it happens
 A rule ends connections that have carried a certain amount (nft's ct bytes, iptables' connbytes or quota). An
 inspecting firewall, a proxy or a NAT gateway can do the same. Or a firewall forgets idle connections
 (net.netfilter.nf_conntrack_tcp_timeout_established, in seconds), and drops packets of unknown connections.
 
-Fix
----
+## Fix
 Accept the other nodes before the rule with the limit: `nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`.
 Or raise the idle timeout: `sysctl -w net.netfilter.nf_conntrack_tcp_timeout_established=432000`.
 
-Confirm with
-------------
+## Confirm with
 `nft list ruleset | grep -E "ct bytes|quota"` and
 `sysctl net.netfilter.nf_conntrack_tcp_timeout_established` on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Never for a job that exchanges tensors.
 
-See also
---------
+## See also
 mesh/mtu-blackhole, mesh/peer-ports-blocked, store/node-lost
 """
 

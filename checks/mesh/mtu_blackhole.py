@@ -1,32 +1,26 @@
 """Large packets never arrive.
 
-What you see
-------------
+## What you see
 init_process_group(), the barrier and small collectives work. The first larger one hangs in silence, until
 
     Timed out waiting 1800000ms for recv operation to complete
 
-Why it happens
---------------
+## Why it happens
 The hosts send larger packets than some part of the path carries, and a firewall drops the ICMP messages that report
 it. Typical are jumbo frames on a switch without them, and a tunnel, VPN or overlay network that needs 50 to 80 bytes
 for itself. Or a packet filter drops by length.
 
-Fix
----
+## Fix
 Set one MTU along the whole path: `ip link set dev eth0 mtu 1500` on every node (1280 behind a tunnel). If a packet
 filter drops by length, accept the other nodes before that rule.
 
-Confirm with
-------------
+## Confirm with
 `ping -M do -s 1472 -c 1 10.0.0.11` (fails if the path carries less than 1500 bytes).
 
-When it is harmless
--------------------
+## When it is harmless
 Never for a job that exchanges tensors.
 
-See also
---------
+## See also
 mesh/slow-link, mesh/packet-loss, mesh/peer-ports-blocked
 """
 

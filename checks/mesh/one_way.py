@@ -1,31 +1,25 @@
 """Connections between nodes work in one direction only.
 
-What you see
-------------
+## What you see
 The store works on every rank. Then init_process_group() or the first collective hangs on some ranks, although every
 node answers a ping.
 
-Why it happens
---------------
+## Why it happens
 A packet filter or security group accepts connections in one direction only, for some of the nodes. Or the return route
 differs (rp_filter then drops the packets), or a switch port loses one direction.
 
-Fix
----
+## Fix
 Accept all TCP ports between these nodes in both directions:
 `nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`.
 
-Confirm with
-------------
+## Confirm with
 `ip route get 10.0.0.11` on both nodes, and `sysctl net.ipv4.conf.all.rp_filter`.
 
-When it is harmless
--------------------
+## When it is harmless
 gloo connects only from the numerically larger address to the smaller one. A block in the other direction harms NCCL
 but not gloo; the finding is then a warning.
 
-See also
---------
+## See also
 mesh/peer-ports-blocked, mesh/node-isolated, mesh/partition
 """
 

@@ -1,31 +1,25 @@
 """A link loses packets.
 
-What you see
-------------
+## What you see
 No message. Init and small collectives sometimes take seconds instead of milliseconds, because each lost packet costs
 0.2 s or more. Throughput falls to a fraction.
 
-Why it happens
---------------
+## Why it happens
 A bad cable or transceiver, a duplex mismatch, or a switch port with too little buffer. Or a packet filter or traffic
 shaper that limits the rate.
 
-Fix
----
+## Fix
 Replace the cable or transceiver of the interface with growing error counters, or remove the shaper:
 `tc qdisc del dev eth0 root`.
 
-Confirm with
-------------
+## Confirm with
 `ip -s link show dev eth0`, `ethtool -S eth0 | grep -iE "err|drop"` and `tc qdisc show dev eth0` on both
 nodes.
 
-When it is harmless
--------------------
+## When it is harmless
 Under heavy load some loss is normal. This loss was measured with single small messages, where none is normal.
 
-See also
---------
+## See also
 mesh/slow-link, mesh/mtu-blackhole
 """
 

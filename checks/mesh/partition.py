@@ -1,30 +1,24 @@
 """The nodes form groups that do not reach each other.
 
-What you see
-------------
+## What you see
 The store works on every rank. Then init_process_group() hangs, or fails on all ranks of a rack at once.
 
-Why it happens
---------------
+## Why it happens
 A firewall between two racks, zones, security groups or subnets accepts only MASTER_PORT. Or a link between two
 switches is down, and the store is reached over another route.
 
-Fix
----
+## Fix
 Accept all TCP ports between the groups in the firewall or security group:
 `nft insert rule inet filter forward ip saddr 10.0.0.0/16 ip daddr 10.0.0.0/16 accept`. Or use the nodes of one group
 only: `srun --nodelist=host[0-3]`.
 
-Confirm with
-------------
+## Confirm with
 `traceroute -T -p 40000 10.0.1.11` from a node of one group to the other.
 
-When it is harmless
--------------------
+## When it is harmless
 Never: all ranks connect to all others.
 
-See also
---------
+## See also
 mesh/node-isolated, mesh/peer-ports-blocked, mesh/one-way
 """
 

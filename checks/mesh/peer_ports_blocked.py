@@ -1,12 +1,10 @@
 """A firewall accepts MASTER_PORT between the nodes and blocks the other ports.
 
-What you see
-------------
+## What you see
 The store works on every rank. Then init_process_group() hangs (2.5 hours with gloo if packets are dropped), or reports
 `connectFullMesh failed ... Connection refused` on one side. NCCL hangs at its bootstrap.
 
-Why it happens
---------------
+## Why it happens
 gloo and NCCL connect the ranks to each other on random ports. A firewall that opens only MASTER_PORT, or a security
 group that does not include itself, blocks these. If connections are accepted and then cut, another program answers for
 the node: the sidecar of a service mesh, a proxy, a redirect. If even ARP gets no answer, the switch isolates the nodes
@@ -15,23 +13,19 @@ from each other (isolated ports, a private VLAN, macvlan in private mode).
 Ranks of one host reach each other over its loopback interface. A packet filter that does not accept loopback traffic
 (no `iif lo accept`) separates them, and the job hangs.
 
-Fix
----
+## Fix
 Accept all TCP ports between the nodes: `nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`. Or set a
 narrow range with `sysctl -w net.ipv4.ip_local_port_range="40000 45000"` and open that range.
 
-Confirm with
-------------
+## Confirm with
 `nft list ruleset` on the target; `nc -zv 10.0.0.11 40000` from another node, while `nc -l 40000` runs
 there.
 
-When it is harmless
--------------------
+## When it is harmless
 gloo connects only from the numerically larger address to the smaller one. A block in the other direction harms NCCL
 but not gloo; the finding is then a warning.
 
-See also
---------
+## See also
 network/port-filtered, mesh/ports-partly-open, mesh/one-way, mesh/node-isolated
 """
 

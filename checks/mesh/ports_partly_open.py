@@ -1,29 +1,23 @@
 """A packet filter blocks some of the ports that the kernel picks.
 
-What you see
-------------
+## What you see
 The same job starts on one run and hangs in init_process_group() on another.
 
-Why it happens
---------------
+## Why it happens
 gloo and NCCL listen on ports that the kernel picks from net.ipv4.ip_local_port_range. A filter that opens a part of
 that range accepts a rank only if its port is in that part. With many ranks, some rank soon gets another port.
 
-Fix
----
+## Fix
 Set the range to the open ports: `sysctl -w net.ipv4.ip_local_port_range="40000 45000"`. Or accept the whole range from
 the other nodes.
 
-Confirm with
-------------
+## Confirm with
 `sysctl net.ipv4.ip_local_port_range` and `nft list ruleset`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never reliably: it depends on the ports that the ranks get.
 
-See also
---------
+## See also
 mesh/peer-ports-blocked, network/port-filtered
 """
 

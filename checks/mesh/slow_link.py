@@ -1,32 +1,26 @@
 """A link is far slower than the others.
 
-What you see
-------------
+## What you see
 No message at all. Every step takes as long as the slowest link: 64 MB of gradients take a minute over 10 Mbit/s. Large
 tensors end in a timeout.
 
-Why it happens
---------------
+## Why it happens
 A port started with 100 Mbit/s or half duplex (a bad cable, a worn connector), or one of two bonded links is down. Or a
 traffic shaper limits it, or a virtual machine has used up its burst credit, or the route uses the management network.
 
-Fix
----
+## Fix
 Replace the cable or switch port if `ethtool eth0` shows a low speed or half duplex, or remove the shaper:
 `tc qdisc del dev eth0 root`. If a faster network exists, name it:
 `export GLOO_SOCKET_IFNAME=eth1 NCCL_SOCKET_IFNAME=eth1`.
 
-Confirm with
-------------
+## Confirm with
 `ethtool eth0 | grep -E "Speed|Duplex"`, `tc qdisc show dev eth0`, and `iperf3 -c 10.0.0.11`.
 
-When it is harmless
--------------------
+## When it is harmless
 When the job sends little between these nodes. Packet loss alone makes a link slow; mesh/packet-loss reports it, as
 long as the collectives of the check end.
 
-See also
---------
+## See also
 mesh/packet-loss, mesh/mtu-blackhole
 """
 

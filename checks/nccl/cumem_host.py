@@ -1,30 +1,24 @@
 """NCCL's host buffers (cuMem) do not work on this node.
 
-What you see
-------------
+## What you see
 `transport/shm.cc:... NCCL WARN Cuda failure 217 'peer access is not supported between these two devices'`.
 
-Why it happens
---------------
+## Why it happens
 From NCCL 2.24 on, cuMem allocates the shared host buffers. It needs peer access, a NUMA node with memory, and a
 container that permits it. No setting or file shows this in advance, so the check relies on NCCL's own warning when the
 check's group fails.
 
-Fix
----
+## Fix
 Run `export NCCL_CUMEM_HOST_ENABLE=0` on every node before the launch.
 
-Confirm with
-------------
+## Confirm with
 `numactl --hardware` in the container (each GPU's NUMA node needs memory), and the job with
 `NCCL_DEBUG=INFO`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 nccl/p2p-broken
 """
 

@@ -1,29 +1,23 @@
 """The driver is older than the CUDA runtime.
 
-What you see
-------------
+## What you see
 `CUDA driver version is insufficient for CUDA runtime version`, `The NVIDIA driver on your system is too old`.
 
-Why it happens
---------------
+## Why it happens
 torch was built for a CUDA version that this driver does not support.
 
-Fix
----
+## Fix
 Install a torch build for the driver's CUDA version:
 `pip install torch --index-url https://download.pytorch.org/whl/cu126`. Or update the driver:
 `apt-get install nvidia-driver-580-server`.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi | grep "CUDA Version"` and `python -c "import torch; print(torch.version.cuda)"`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 gpu/driver-library-mismatch, gpu/none-visible
 """
 

@@ -1,33 +1,27 @@
 """Two ranks use the same GPU.
 
-What you see
-------------
+## What you see
 `NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 3b000`, `ncclInvalidUsage`.
 
 Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
-Why it happens
---------------
+## Why it happens
 NCCL identifies a machine by hostname and boot id, or by NCCL_HOSTID, and compares the bus addresses of the GPUs.
 Possible causes are more ranks than GPUs, a device that is not chosen by LOCAL_RANK, and one CUDA_VISIBLE_DEVICES for
 all ranks. Another is the same NCCL_HOSTID on two machines. gpu/shared-device and gpu/fewer-than-ranks report what is
 visible before the job. The device that a script picks is visible in its log only.
 
-Fix
----
+## Fix
 Call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before init_process_group(), and start at most as many
 ranks as visible GPUs: `torchrun --nproc-per-node gpu`.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi --query-compute-apps=pid,gpu_uuid --format=csv` while the job runs.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 gpu/shared-device, gpu/fewer-than-ranks
 """
 

@@ -1,28 +1,22 @@
 """GPUDirect RDMA does not work.
 
-What you see
-------------
+## What you see
 `NCCL WARN NET/IB : ... vendor err 81` with local protection or access errors; `nv_peer_mem` missing.
 
-Why it happens
---------------
+## Why it happens
 The network adapter cannot access GPU memory: nvidia-peermem is not loaded, ACS is on, or an IOMMU is in between.
 
-Fix
----
+## Fix
 Load the module: `modprobe nvidia-peermem`. If it is loaded, turn ACS off on the PCIe switches (BIOS, or `setpci`), or
 avoid GPUDirect with `export NCCL_NET_GDR_LEVEL=LOC`.
 
-Confirm with
-------------
+## Confirm with
 `lsmod | grep peermem` and `lspci -vvv | grep ACSCtl` (ReqRedir+ means ACS is on).
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 nccl/p2p-broken, nccl/infiniband-unreachable
 """
 

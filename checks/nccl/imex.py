@@ -1,29 +1,23 @@
 """NCCL cannot share memory over the NVLink domain.
 
-What you see
-------------
+## What you see
 `cuMemImportFromShareableHandle` or `cuMemCreate` fails in NCCL, on GB200 and similar systems.
 
-Why it happens
---------------
+## Why it happens
 The container has no IMEX channel device, or the NVLink domain is degraded. If GPUs of several nodes belong to one
 NVLink domain, NCCL from 2.21 on shares memory over it. NCCL fails if that does not work (its src/mnnvl.cc).
 
-Fix
----
+## Fix
 Add an IMEX channel to the container: `docker run --device /dev/nvidia-caps-imex-channels/channel0` (Kubernetes: a
 ComputeDomain). Or disable this path with `export NCCL_MNNVL_ENABLE=0` on every node.
 
-Confirm with
-------------
+## Confirm with
 `ls /dev/nvidia-caps-imex-channels` in the container, and `nvidia-imex-ctl -N` on the host.
 
-When it is harmless
--------------------
+## When it is harmless
 With NCCL_MNNVL_ENABLE=0 or NCCL_CUMEM_ENABLE=0: NCCL then uses the network.
 
-See also
---------
+## See also
 nccl/cumem-host
 """
 

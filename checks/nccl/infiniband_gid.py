@@ -1,30 +1,24 @@
 """NCCL uses a GID that the fabric does not route.
 
-What you see
-------------
+## What you see
 `NCCL WARN Call to ibv_modify_qp failed with error Invalid argument` (or `No such device`).
 
-Why it happens
---------------
+## Why it happens
 On RoCE, the GID index selects the address and version of a connection. The default entry is link-local or not routed,
 or the index does not exist on that port. Without an index, NCCL from 2.21 on looks for a RoCE v2 entry with an IPv4
 address. On a port without an IPv4 address it takes the link-local entry, which cannot connect to the other kind.
 
-Fix
----
+## Fix
 On every node, set the index of the routable RoCE v2 GID: `export NCCL_IB_GID_INDEX=3`. With NCCL 2.21 or later,
 `unset NCCL_IB_GID_INDEX` works as well.
 
-Confirm with
-------------
+## Confirm with
 `show_gids` on every node (the index must be v2 with an IPv4 address on all).
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 nccl/infiniband-unreachable, nccl/infiniband-link
 """
 

@@ -1,30 +1,24 @@
 """An InfiniBand or RoCE link is down or slow.
 
-What you see
-------------
+## What you see
 `NCCL WARN NET/IB : Got async event : port error`, kernel log: `mlx5_core ... Link down`.
 
-Why it happens
---------------
+## Why it happens
 A cable, transceiver or switch port lost its link, or started with fewer lanes or a lower rate. A port that has a link
 and stays in INIT or ARMED waits for the subnet manager of its fabric. The check also reports an adapter that only one
 of several nodes lacks.
 
-Fix
----
+## Fix
 Remove the node from the job: `scontrol update nodename=host1 state=drain reason="RDMA link down"`. Then replace the
 cable, or reset the switch port. If no subnet manager runs, start one: `systemctl start opensm`.
 
-Confirm with
-------------
+## Confirm with
 `ibstat` (State: Active, Rate), `ibqueryerrors` and `ethtool eth0`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 nccl/infiniband-unreachable
 """
 

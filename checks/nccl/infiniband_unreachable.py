@@ -1,31 +1,25 @@
 """A peer does not answer over InfiniBand or RoCE.
 
-What you see
-------------
+## What you see
 `NCCL WARN NET/IB : Got completion from peer ... with status=12 opcode=... vendor err 129`; `status=5` follows it. Or,
 before the first byte, `Call to ibv_modify_qp failed with 110 Connection timed out`.
 
-Why it happens
---------------
+## Why it happens
 The transport stopped sending (status 12, retries exceeded). Causes are rails without a route to each other, a fabric
 that loses packets, and a peer with its link down. InfiniBand ports with different subnet prefixes (the first half of a
 GID) are in different subnets, and need an InfiniBand router between them.
 
-Fix
----
+## Fix
 If rails are separate networks, run `export NCCL_CROSS_NIC=0` and name the common adapters:
 `export NCCL_IB_HCA=mlx5_0`. If one link fails, remove its node from the job.
 
-Confirm with
-------------
+## Confirm with
 `ib_write_bw -d mlx5_0` on one node and `ib_write_bw -d mlx5_0 10.0.0.11` on the other.
 
-When it is harmless
--------------------
+## When it is harmless
 When the peer died before: its queue pairs no longer answer.
 
-See also
---------
+## See also
 nccl/infiniband-link, nccl/infiniband-gid
 """
 

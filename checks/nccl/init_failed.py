@@ -1,30 +1,24 @@
 """NCCL cannot form its process group.
 
-What you see
-------------
+## What you see
 `torch.distributed.DistBackendError: NCCL error` in the first collective, or a hang until the watchdog's 10 minutes.
 
-Why it happens
---------------
+## Why it happens
 The facts match no more specific check; NCCL_DEBUG=INFO makes NCCL print the reason. If the group of all nodes fails,
 the check tries each node alone and pairs of nodes, which names the node or the link. If a node fails alone, it tries
 each GPU alone and pairs of GPUs, which names the GPU or the pair. If two nodes fail only together, it tries pairs of
 GPUs across them: a bad adapter or rail switch affects some of these pairs only.
 
-Fix
----
+## Fix
 Run the job once with `NCCL_DEBUG=INFO`, and fix the error in the first `NCCL WARN` line.
 
-Confirm with
-------------
+## Confirm with
 `NCCL_DEBUG=INFO torchrun ... 2>&1 | grep -m1 "NCCL WARN"`, then `distdoctor explain "THAT LINE"`.
 
-When it is harmless
--------------------
+## When it is harmless
 When the job uses gloo only; the finding is then a warning.
 
-See also
---------
+## See also
 gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
 """
 

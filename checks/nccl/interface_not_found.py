@@ -1,32 +1,26 @@
 """NCCL_SOCKET_IFNAME names no interface.
 
-What you see
-------------
+## What you see
 `NCCL WARN Bootstrap : no socket interface found`, `no socket interface found`,
 `family N is neither AF_INET(2) nor AF_INET6(10)`.
 
 Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
-Why it happens
---------------
+## Why it happens
 The value matches no interface on that node; names differ between hosts. From NCCL 2.28 on, an interface that is down
 or has no carrier does not count. A value that worked with an older NCCL may then fail.
 
-Fix
----
+## Fix
 Set it to an interface that every node has, or a prefix of it: `export NCCL_SOCKET_IFNAME=eth0`. Or
 `unset NCCL_SOCKET_IFNAME`.
 
-Confirm with
-------------
+## Confirm with
 `ip -br address` on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 gloo/interface-not-found, network/wrong-interface
 """
 

@@ -1,7 +1,6 @@
 """NCCL uses an interface that the other nodes cannot reach.
 
-What you see
-------------
+## What you see
 The store and gloo work, and the first collective of NCCL fails with
 
     socketStartConnect: connect to 172.31.1.1<45383> failed : Network is unreachable
@@ -10,28 +9,23 @@ The store and gloo work, and the first collective of NCCL fails with
 
 Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
-Why it happens
---------------
+## Why it happens
 Over sockets NCCL sends data on all interfaces that NCCL_SOCKET_IFNAME allows. If it is unset, these are all except
 loopback and docker's. NCCL advertises a private interface to the other ranks like any other, and they connect to it.
 Examples are a management card, a bridge of virtual machines, and a direct cable between two hosts.
 
-Fix
----
+## Fix
 On each node, set it to the interface that reaches the other nodes: `export NCCL_SOCKET_IFNAME=eth0`.
 
-Confirm with
-------------
+## Confirm with
 `ip route get 10.0.0.11` on each node, with the address of another node; it names the interface to use.
 
-When it is harmless
--------------------
+## When it is harmless
 If one node alone has such an interface, all_reduce, all_gather and reduce_scatter pass, because 2.28.9 uses as many
 interfaces as both sides have. all_to_all fails, and so do send() and recv(), of which it consists. With InfiniBand
 only the first interface is used, for the bootstrap.
 
-See also
---------
+## See also
 gloo/interface-unreachable, network/wrong-interface, nccl/interface-not-found, network/no-route
 """
 

@@ -1,32 +1,26 @@
 """A virtual GPU has no memory pools, and this NCCL needs one.
 
-What you see
-------------
+## What you see
 `init.cc:426 NCCL WARN Cuda failure 'operation not supported'`, then ncclUnhandledCudaError in the first collective.
 Everything on one GPU works.
 
-Why it happens
---------------
+## Why it happens
 NCCL creates a memory pool (cudaMemPoolCreate) for each communicator. A virtual GPU without unified memory has none;
 this is VMware's default. Newer versions of NCCL ask first and work without (cudaDevAttrMemoryPoolsSupported). No
 variable of NCCL changes this in older versions.
 
-Fix
----
+## Fix
 On the hypervisor, set `pciPassthru0.cfg.enable_uvm = 1` for the virtual GPU (VMware: VM Options, Advanced), then
 restart the machine. Or pass the whole GPU through, or install a torch with a newer NCCL.
 
-Confirm with
-------------
+## Confirm with
 `nvidia-smi -q | grep -A2 "Virtualization Mode"` and
 `python -c "import torch; print(torch.cuda.nccl.version())"`.
 
-When it is harmless
--------------------
+## When it is harmless
 When NCCL forms its group anyway; the check then reports nothing.
 
-See also
---------
+## See also
 nccl/driver-too-old, nccl/cumem-host
 """
 

@@ -1,31 +1,25 @@
 """torch treats NCCL's "in progress" as an error in nonblocking mode.
 
-What you see
-------------
+## What you see
 `RuntimeError: NCCL Error 7: NCCL operation in progress`, in all_to_all_single(), or in the first collective of a group
 that was created with a device.
 
-Why it happens
---------------
+## Why it happens
 With TORCH_NCCL_USE_COMM_NONBLOCKING=1, or `blocking = 0` in the configuration of a group, NCCL's calls return at once
 with "in progress". Some calls of torch do not wait for the end. Measured with torch 2.11 and NCCL 2.28 on an H100:
 all_to_all_single() and the first collective of an eagerly created group fail. all_reduce, all_gather, reduce_scatter,
 broadcast, send, recv and all_to_all() of lists pass.
 
-Fix
----
+## Fix
 Run `unset TORCH_NCCL_USE_COMM_NONBLOCKING` on every node, or remove `blocking = 0` from the group's configuration.
 
-Confirm with
-------------
+## Confirm with
 `printenv TORCH_NCCL_USE_COMM_NONBLOCKING` on every node (must print nothing).
 
-When it is harmless
--------------------
+## When it is harmless
 When the job calls none of these: DistributedDataParallel alone is not affected.
 
-See also
---------
+## See also
 nccl/init-failed, environment/setting-mismatch
 """
 

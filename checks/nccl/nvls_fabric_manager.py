@@ -1,29 +1,23 @@
 """NVLink SHARP (NVLS) fails.
 
-What you see
-------------
+## What you see
 `transport/nvls.cc:... NCCL WARN Cuda failure ...` at the first collective.
 
-Why it happens
---------------
+## Why it happens
 The fabric manager was restarted, or lost the state of the switches. NVML may still report the fabric as complete, so
 the check relies on NCCL's own warning when the check's group fails.
 
-Fix
----
+## Fix
 Reset the GPUs of the node together with `nvidia-smi --gpu-reset`, or reboot it. Until then, disable NVLS:
 `export NCCL_NVLS_ENABLE=0` on every node.
 
-Confirm with
-------------
+## Confirm with
 `systemctl status nvidia-fabricmanager` and `nvidia-smi -q | grep -A3 Fabric`.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 gpu/fabric-manager-not-running
 """
 

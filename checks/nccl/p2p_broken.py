@@ -1,31 +1,25 @@
 """The driver advertises P2P between GPUs that does not work.
 
-What you see
-------------
+## What you see
 A tensor that is moved from one GPU to another arrives as zeros or old numbers, without an error. The loss is NaN on
 some ranks. The log ends after `via P2P/...` with all GPUs at 100 %;
 `peer access is not supported between these two devices`.
 
-Why it happens
---------------
+## Why it happens
 IOMMU or ACS redirects the writes between GPUs, or a driver advertises P2P for cards without it. If one process of the
 check sees several GPUs, each GPU copies numbers to every peer that the driver calls reachable.
 
-Fix
----
+## Fix
 Run `export NCCL_P2P_DISABLE=1` on that node until the host is fixed. On the host, boot with `iommu=pt` (kernel command
 line), turn ACS off on the PCIe switches (BIOS), or install another driver.
 
-Confirm with
-------------
+## Confirm with
 `NCCL_P2P_DISABLE=1 torchrun ...` (must work), `lspci -vvv | grep ACSCtl` and `cat /proc/cmdline`.
 
-When it is harmless
--------------------
+## When it is harmless
 When NCCL does not use P2P (its group works) and the program moves nothing between GPUs; the finding is then a warning.
 
-See also
---------
+## See also
 nccl/gpudirect
 """
 

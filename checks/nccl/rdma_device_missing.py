@@ -1,31 +1,25 @@
 """The job has no usable RDMA device.
 
-What you see
-------------
+## What you see
 `NET/OFI ... fi_getinfo() call failed: No data available`, `NET/IB : No device found` on a host that has one.
 
 Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
-Why it happens
---------------
+## Why it happens
 /dev/infiniband was not passed into the container, or the plugin finds no provider. Or NCCL_IB_HCA names ports that do
 not exist or are down. NCCL then uses sockets without a message.
 
-Fix
----
+## Fix
 Pass the devices into the container: `docker run --device=/dev/infiniband` (Kubernetes: the device plugin of the
 fabric). Or `unset NCCL_IB_HCA`.
 
-Confirm with
-------------
+## Confirm with
 `ls /dev/infiniband` and `ibv_devinfo`, both in the container.
 
-When it is harmless
--------------------
+## When it is harmless
 When the job is meant to use TCP.
 
-See also
---------
+## See also
 nccl/infiniband-gid
 """
 

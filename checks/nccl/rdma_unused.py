@@ -1,30 +1,24 @@
 """NCCL uses TCP sockets although InfiniBand or RoCE is active.
 
-What you see
-------------
+## What you see
 `NCCL INFO Using network Socket` although `ibstat` shows active ports; a multi-node job at a tenth of its speed.
 
-Why it happens
---------------
+## Why it happens
 NCCL in the check's group reports sockets, and no setting requests them. The image lacks libibverbs
 (`Failed to open libibverbs.so[.1]`) or the adapter's own library (rdma-core's providers), or a named plugin cannot be
 loaded. NCCL then uses sockets without an error. If only some nodes do so, the others cannot connect to them. The same
 holds if only some nodes have a plugin (aws-ofi-nccl, gIB, HPC-X).
 
-Fix
----
+## Fix
 Install rdma-core in the image or on the node: `apt-get install libibverbs1 ibverbs-providers`.
 
-Confirm with
-------------
+## Confirm with
 `ibv_devinfo` in the job's environment, and `NCCL_DEBUG=INFO torchrun ... 2>&1 | grep "Using network"`.
 
-When it is harmless
--------------------
+## When it is harmless
 When the job is meant to use TCP: NCCL_NET=Socket or NCCL_IB_DISABLE=1 requests it.
 
-See also
---------
+## See also
 nccl/rdma-device-missing, nccl/infiniband-link
 """
 

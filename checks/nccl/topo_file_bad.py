@@ -1,31 +1,25 @@
 """NCCL's topology or graph file is missing, malformed, or of another machine.
 
-What you see
-------------
+## What you see
 `NCCL WARN Attribute arch of node cpu not found`, `NCCL WARN XML Parse : expected >, got '?'`, then `internal error` or
 `invalid usage` from init; `Could not open XML graph file /opt/...` and `unhandled system error`.
 
-Why it happens
---------------
+## Why it happens
 NCCL_TOPO_FILE or NCCL_GRAPH_FILE, often set by a cloud image, names a file that is malformed, or meant for another
 machine or plugin. NCCL_GRAPH_FILE may also name a missing file, for example in a container. NCCL's reader is no XML
 parser: it refuses an `<?xml ...?>` line, tabs between elements, and a version other than 1.
 
-Fix
----
+## Fix
 Unset the variable: `unset NCCL_TOPO_FILE NCCL_GRAPH_FILE`. Or use the file of this machine's image. A network plugin
 such as AWS's has its own topology file; install the plugin for this type of machine.
 
-Confirm with
-------------
+## Confirm with
 `echo $NCCL_TOPO_FILE $NCCL_GRAPH_FILE`, then `head -3 FILE` for each.
 
-When it is harmless
--------------------
+## When it is harmless
 When NCCL_TOPO_FILE names a missing file: NCCL ignores it.
 
-See also
---------
+## See also
 environment/setting-mismatch
 """
 

@@ -1,13 +1,11 @@
 """A host does not answer ARP requests for its address.
 
-What you see
-------------
+## What you see
 The other hosts get `No route to host` (errno 113) after three seconds, each time, or silence. The host is up, has the
 right address and no packet filter. Now and then it works: a host that receives an ARP request learns the sender's
 hardware address, and forgets it again.
 
-Why it happens
---------------
+## Why it happens
 Before a host sends to an address of its own network, it asks by ARP which host has it. The target does not answer in
 three cases. net.ipv4.conf.*.arp_ignore is 8, as on servers behind a load balancer. It is 1 or 2 (kube-proxy's strict
 ARP), and the address is on another interface, such as a floating address on lo. Or ARP is off on its network card (`ip
@@ -15,22 +13,18 @@ link set ... arp off`).
 
 With ARP off the host also asks for no address, and sends to its own hardware address.
 
-Fix
----
+## Fix
 Let the host answer: `ip link set dev eth0 arp on`, and `sysctl -w net.ipv4.conf.all.arp_ignore=0
 net.ipv4.conf.eth0.arp_ignore=0`; or put the address on the network card itself.
 
-Confirm with
-------------
+## Confirm with
 `arping -c 3 -I eth0 10.77.0.10`, from another node, gets replies.
 
-When it is harmless
--------------------
+## When it is harmless
 On tunnels, and on cards whose address no peer uses. If all connections worked, arp_ignore 8 is a WARN, and ARP that is
 off is not reported: container networks may not need it.
 
-See also
---------
+## See also
 network/duplicate-address, network/master-unreachable, network/neighbour-table-full, mesh/peer-ports-blocked
 """
 

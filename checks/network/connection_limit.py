@@ -1,29 +1,24 @@
 """A packet filter limits the number of connections of a host.
 
-What you see
-------------
+## What you see
 A job of few ranks works, and one of more does not. Some connections of init_process_group() are refused or get no
 answer: `connectFullMesh failed ... Connection refused` or silence. A single connection to the same host works.
 
-Why it happens
---------------
+## Why it happens
 A rule against floods counts the connections of one host or all hosts (nft's ct count, iptables' connlimit). Or it
 counts new connections per time (nft's limit rate over, iptables' hashlimit and recent). It drops or refuses all beyond
 the limit. Or one rule accepts a number (limit, --syn), and the next rule drops the rest.
 
 With gloo each rank connects to every other rank and to the store.
 
-Fix
----
+## Fix
 Accept the nodes of the job before that rule, `nft insert rule inet filter input ip saddr 10.77.0.0/24 accept`; or raise
 its limit above ranks x ranks of two nodes plus the store's connections.
 
-Confirm with
-------------
+## Confirm with
 `nft list ruleset | grep -E 'ct count|limit rate'` shows no rule that applies to the job's nodes.
 
-When it is harmless
--------------------
+## When it is harmless
 If the limit is not reached, nothing is reported. If connections only wait for the rule, it is a WARN: the job starts
 seconds later, and more ranks wait longer. At one new connection per second, with no exception for lo,
 ranks of 2 x 2 start 13 s later. Ranks of 3 x 2 start 21 s later. Ranks of 2 x 8 fail (connectFullMesh timed out): the
@@ -33,8 +28,7 @@ If the check ends before its own connections have passed the rule, the verdict i
 
 It is also a WARN if the rule is not visible, as on a switch, and each connection loses two SYNs on lossless links.
 
-See also
---------
+## See also
 mesh/peer-ports-blocked, network/port-refused, host/conntrack-full
 """
 

@@ -1,33 +1,27 @@
 """MASTER_ADDR had no address at first.
 
-What you see
-------------
+## What you see
 Only at the start, on some nodes, for a few seconds:
 
     The IPv6 network addresses of (job-0, 29500) cannot be retrieved (gai error: -2 - Name or service not known)
 
 A job whose processes do not retry, or a launcher without retries, fails. After a restart it runs.
 
-Why it happens
---------------
+## Why it happens
 The DNS record appears when the pod is up (a headless Kubernetes service without publishNotReadyAddresses). Or a name
 server, or an agent that writes /etc/hosts, starts together with the job.
 
-Fix
----
+## Fix
 Wait for the name before the launch, `until getent hosts job-0; do sleep 1; done`, or set the master to node 0's
 address.
 
-Confirm with
-------------
+## Confirm with
 `getent hosts job-0` prints node 0's address on every node before the launch.
 
-When it is harmless
--------------------
+## When it is harmless
 With PyTorch's own store, which retries the look-up until its timeout.
 
-See also
---------
+## See also
 network/master-unresolvable, network/master-resolves-differently
 """
 

@@ -1,12 +1,10 @@
 """Two hosts have the same address.
 
-What you see
-------------
+## What you see
 The job hangs at one start and runs at the next, because now one host answers, now the other. Or, again and again,
 `Connection refused` from a node that listens, `Connection reset by peer`, or silence.
 
-Why it happens
---------------
+## Why it happens
 A static address was assigned twice, or is in the range of a DHCP server. A virtual machine or image was cloned with its
 network configuration. Or two hosts hold a service address at once. The host that answers an ARP request first, or last,
 gets the packets.
@@ -18,22 +16,18 @@ before.
 For IPv6 the kernel asks first, and does not use an address for which another host answers. Programs then find no usable
 address for the host's own name, and gloo uses 127.0.0.1.
 
-Fix
----
+## Fix
 Remove the address from one of the two hosts, `ip address del 10.77.0.10/24 dev eth0`, or give one of them another
 address or hardware address. Delete a static ARP entry: `ip neighbour del 10.77.0.10 dev eth0`.
 
-Confirm with
-------------
+## Confirm with
 `arping -D -c 3 -I eth0 10.77.0.10`, from a third node, gets replies from one hardware address only.
 
-When it is harmless
--------------------
+## When it is harmless
 Never in one network. Container networks have the same addresses on every host and are not reported. A hardware address
 is reported only if one of the two hosts is unreachable.
 
-See also
---------
+## See also
 network/wrong-interface, network/master-resolves-differently, network/port-refused
 """
 

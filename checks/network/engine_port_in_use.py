@@ -1,35 +1,29 @@
 """A port of the engine is in use.
 
-What you see
-------------
+## What you see
 `[Errno 98] error while attempting to bind on address ('0.0.0.0', 8000)` of vLLM's API server, `scheduler_input_port at
 5005 is not available in 30 seconds` of SGLang, `zmq.error.ZMQError: Address already in use`, or on a random port
 
     The server socket has failed to listen on any local network address. port: 32847, useIpv6: false, code: -98, name:
     EADDRINUSE, message: address already in use
 
-Why it happens
---------------
+## Why it happens
 Engines bind more ports than that of the store: for HTTP, ZMQ, and the transfer of the KV cache. Another server, or the
 last one, still holds one of them. A random port was free when the engine picked it, and was taken before the engine
 bound it. An outgoing connection took it, or a second engine that picks from the same VLLM_PORT on.
 
-Fix
----
+## Fix
 Give the line another port, such as `--port 8001`, or end the process that holds this one. For a random port start again
 with a first port below net.ipv4.ip_local_port_range, for each engine of a node another: `export VLLM_PORT=21000` for
 vLLM, `--nccl-port 21000` for SGLang.
 
-Confirm with
-------------
+## Confirm with
 `ss -ltnp 'sport = :8000'` shows no listener before the start.
 
-When it is harmless
--------------------
+## When it is harmless
 The holder is the server that this line is to replace, and ends first.
 
-See also
---------
+## See also
 network/port-in-use, network/engine-ports-overlap, host/engine-port-ephemeral
 """
 

@@ -1,33 +1,27 @@
 """Two uses of the engine have the same port.
 
-What you see
-------------
+## What you see
 `Address already in use` (errno 98) on a port that no other process holds: the engine itself has bound it. SGLang waits
 30 seconds for it first.
 
-Why it happens
---------------
+## Why it happens
 SGLang with attention data parallelism derives six ports from that of `--dist-init-addr`, the next ones. `--port` or the
 bootstrap port is among them. Without attention data parallelism, each replica of `--dp-size` binds `--nccl-port`. Or
 the API server has the port of the store. Every data-parallel rank of vLLM with the EC connector binds
 VLLM_EC_SIDE_CHANNEL_PORT. VLLM_PORT is the first of the ports that vLLM tries for itself. It may take a
 fixed port a little above for something else first.
 
-Fix
----
+## Fix
 Move one of them: `--port 31000`. Leave `--nccl-port` out where `--dp-size` has several replicas. Keep 20 ports
 between VLLM_PORT and any fixed port.
 
-Confirm with
-------------
+## Confirm with
 `distdoctor check -- LINE` lists no finding.
 
-When it is harmless
--------------------
+## When it is harmless
 The warning about VLLM_PORT: vLLM passes over a port that something has bound before.
 
-See also
---------
+## See also
 network/engine-port-in-use
 """
 

@@ -1,28 +1,22 @@
 """A service that is not a store answers on MASTER_ADDR:MASTER_PORT.
 
-What you see
-------------
+## What you see
 Node 0 fails with `EADDRINUSE`. The others get silence, `recvValueWithTimeout failed` or `Connection reset by peer`,
 because they talk to a web server, an ssh daemon or a scheduler.
 
-Why it happens
---------------
+## Why it happens
 MASTER_PORT is the port of another service, or that service happened to get the port on node 0.
 
-Fix
----
+## Fix
 Use another port, the same on every node: `export MASTER_PORT=29501`.
 
-Confirm with
-------------
+## Confirm with
 `ss -ltnp 'sport = :29501'` on node 0 shows no listener before the start.
 
-When it is harmless
--------------------
+## When it is harmless
 Never, if the service continues to run.
 
-See also
---------
+## See also
 network/port-in-use, store/foreign-store
 """
 

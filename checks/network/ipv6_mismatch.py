@@ -1,7 +1,6 @@
 """Some nodes are reached by IPv6 and others by IPv4.
 
-What you see
-------------
+## What you see
 init_process_group() with gloo fails at once on some ranks, and the others wait:
 
     [enforce fail at .../gloo/transport/tcp/address.cc] ss1.ss_family == ss2.ss_family. 10 vs 2
@@ -9,29 +8,24 @@ init_process_group() with gloo fails at once on some ranks, and the others wait:
 Or silence: a store client tries the IPv6 address of MASTER_ADDR first, and if packets to it are dropped it never tries
 the IPv4 one. errno 97 (`Address family not supported by protocol`) alone is harmless.
 
-Why it happens
---------------
+## Why it happens
 gloo advertises the first address of each host's own name. On one node /etc/hosts or the name service (AAAA records)
 returns an IPv6 address first, on the others IPv4. The two cannot connect.
 
-Fix
----
+## Fix
 Set the interface on the nodes that differ, `export GLOO_SOCKET_IFNAME=eth0`: gloo then uses its first address, IPv4 if
 there is one.
 
 Or give the host name one family only in /etc/hosts. If only node 0's own packet filter drops IPv6, accept it there.
 
-Confirm with
-------------
+## Confirm with
 `getent ahosts $(hostname)` prints an address of the same family first on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 No gloo group is created (backend="nccl"; NCCL_SOCKET_FAMILY is its own setting). An IPv6 address of MASTER_ADDR that
 refuses at once costs nothing. One that fails after seconds is a WARN.
 
-See also
---------
+## See also
 network/wrong-interface, gloo/interface-unreachable, network/master-unreachable
 """
 

@@ -1,31 +1,25 @@
 """A network card loses its link again and again.
 
-What you see
-------------
+## What you see
 Kernel log: `eth0: NIC Link is Down`, `Link up`, and again. A job hangs for seconds at a time, or loses its connections
 at random: `Connection reset by peer`, `NCCL WARN NET/IB: Got completion ... status=12`.
 
-Why it happens
---------------
+## Why it happens
 A cable, a transceiver or a switch port is bad, or a switch and a card disagree on speed or error correction. If the
 link stays down, the node loses all others: the finding is then a FAIL.
 
-Fix
----
+## Fix
 Drain the node, `scontrol update nodename=gpu01 state=drain reason=link`; then reseat or replace cable and transceiver.
 
-Confirm with
-------------
+## Confirm with
 `ethtool -S eth0 | grep -i -e err -e crc` shows counters that no longer grow, at both ends.
 
-When it is harmless
--------------------
+## When it is harmless
 One loss of the link in the kernel log is not reported: a cable was plugged in, or its MTU was set. Nor is one loss of
 each part of a bond (a switch restart), or a loss of an unused interface. A loss during the check is reported. It is
 harmless only if a person switched the card or its switch port just then.
 
-See also
---------
+## See also
 mesh/packet-loss, network/no-route, store/node-lost
 """
 

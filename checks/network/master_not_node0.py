@@ -1,15 +1,13 @@
 """MASTER_ADDR is not an address of node 0.
 
-What you see
-------------
+## What you see
 Silence on every node, also on node 0, then
 
     The client socket has timed out after 60000ms while trying to connect to (192.168.0.1, 29500)
 
 Node 0 hosts its store, and looks for it at another address.
 
-Why it happens
---------------
+## Why it happens
 The value is a placeholder, an old address or another host's address. Or it is localhost on several hosts, where each
 one means itself. Or it is a published port of a container, which works from outside but, without hairpin NAT, not from
 the container itself.
@@ -17,24 +15,20 @@ the container itself.
 torchrun hosts the store on the node of rank 0 for any MASTER_ADDR. A launch script that gets the first host from
 scontrol may fall back to localhost (`scontrol: command not found`), as in a container without SLURM's tools.
 
-Fix
----
+## Fix
 Set MASTER_ADDR on every node to an address of node 0 that the others reach: `export MASTER_ADDR=10.77.0.10`.
 
 A published port of a container may work on all nodes but node 0. Then set MASTER_ADDR on node 0 alone to its own
 address.
 
-Confirm with
-------------
+## Confirm with
 `ip -br address` on node 0 lists the address of `getent hosts $MASTER_ADDR`.
 
-When it is harmless
--------------------
+## When it is harmless
 MASTER_ADDR is forwarded to node 0 (a service address, address translation): the store is then reached, and nothing is
 reported. localhost is right if all nodes are on one host.
 
-See also
---------
+## See also
 environment/master-mismatch, network/master-unresolvable, store/nodes-missing
 """
 

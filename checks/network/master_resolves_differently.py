@@ -1,34 +1,28 @@
 """MASTER_ADDR resolves to different hosts on different nodes.
 
-What you see
-------------
+## What you see
 The launch lines are equal, but node 0 waits in silence. The others print, after one to thirty minutes,
 
     The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
 
-Why it happens
---------------
+## Why it happens
 One node's /etc/hosts has an old or cloned line (`127.0.1.1 host0` on all hosts), or the name servers disagree. Or it is
 one address that several nodes have (a service's address, docker0's): each node then connects to itself.
 
-Fix
----
+## Fix
 Correct the name on the nodes where it is wrong, `echo "10.77.0.10 host0" >> /etc/hosts`, or use node 0's address:
 `export MASTER_ADDR=10.77.0.10`.
 
 Use an address that no other node has.
 
-Confirm with
-------------
+## Confirm with
 `for h in host0 host1; do ssh $h getent hosts host0; done` prints the same address for every node.
 
-When it is harmless
--------------------
+## When it is harmless
 Different addresses of the same host are fine and are not reported. Neither is node 0's own name on loopback on node 0
 itself. Nor is an address that every node has and that is forwarded to node 0.
 
-See also
---------
+## See also
 environment/master-mismatch, network/master-unresolvable, network/master-not-node0
 """
 

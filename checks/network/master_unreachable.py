@@ -1,33 +1,27 @@
 """No route leads to the address of MASTER_ADDR.
 
-What you see
-------------
+## What you see
 torch prints every few seconds `failed to connect to 2.86.0.0:47756 (errno: 113 - No route to host)`. The errno is
 right; address and port are garbage.
 
-Why it happens
---------------
+## Why it happens
 The host is down, no host of this network has the address, or a router has no further route. MASTER_ADDR may name an
 interface of node 0 that the others do not share. Or its name has several addresses, and the first is unreachable:
 clients try them in order, and dropped packets delay the next one by minutes.
 
-Fix
----
+## Fix
 Set the master to an address of node 0 in a network that all nodes share, `export MASTER_ADDR=10.77.0.10`, or repair the
 route: `ip route add 10.78.0.0/24 via 10.77.0.1`.
 
 If a node's routing table or netmask is wrong (a wrong gateway, a reverse path filter), correct that.
 
-Confirm with
-------------
+## Confirm with
 `ip route get 10.77.0.10; ping -c 1 10.77.0.10` shows the route and a reply.
 
-When it is harmless
--------------------
+## When it is harmless
 While node 0 boots: distdoctor retries until --wait ends. No host then answers for its address either.
 
-See also
---------
+## See also
 network/no-route, network/master-not-node0, network/port-rejected, store/nodes-missing
 """
 

@@ -1,35 +1,29 @@
 """MASTER_ADDR has no address on a node.
 
-What you see
-------------
+## What you see
 On the affected node, at once and then every few seconds for up to 30 minutes,
 
     The IPv6 network addresses of (host0, 29500) cannot be retrieved (gai error: -2 - Name or service not known)
 
 IPv6 does not matter here: read the name in the parentheses.
 
-Why it happens
---------------
+## Why it happens
 The name is misspelled, only one node knows it (/etc/hosts), the name server is unreachable, or the record does not
 exist yet.
 
-Fix
----
+## Fix
 Use node 0's address, `export MASTER_ADDR=10.77.0.10`, or add its name to /etc/hosts on the affected nodes: `echo
 "10.77.0.10 host0" >> /etc/hosts`.
 
 With one node, use 127.0.0.1.
 
-Confirm with
-------------
+## Confirm with
 `getent hosts $MASTER_ADDR` prints node 0's address on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 While a cluster starts: a Kubernetes record may appear seconds after the pod. distdoctor retries until --wait ends.
 
-See also
---------
+## See also
 network/master-not-node0, environment/invalid-variable, host/hostname-unresolvable
 """
 

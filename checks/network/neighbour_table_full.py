@@ -1,31 +1,25 @@
 """The kernel's neighbour table has no room for all peers.
 
-What you see
-------------
+## What you see
 Some connections between nodes of one network hang or fail with `No buffer space available`, others work. Each time
 other connections fail. The kernel log may have `neighbour: arp_cache: neighbor table overflow!`.
 
-Why it happens
---------------
+## Why it happens
 Linux stores the hardware address of each host of its own network that it talks to. The limit is
 net.ipv4.neigh.default.gc_thresh3, by default 1,024 entries. All containers of a machine share that table. A large flat
 network, or many containers on one machine, exceed it, and the kernel drops packets to further hosts.
 
-Fix
----
+## Fix
 Raise the three limits well above the number of hosts on the network: `sysctl -w net.ipv4.neigh.default.gc_thresh1=4096
 net.ipv4.neigh.default.gc_thresh2=8192 net.ipv4.neigh.default.gc_thresh3=16384`.
 
-Confirm with
-------------
+## Confirm with
 `ip neigh | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3` shows fewer entries than the limit.
 
-When it is harmless
--------------------
+## When it is harmless
 Never while the job connects its ranks: each of them to every other.
 
-See also
---------
+## See also
 mesh/peer-ports-blocked, network/duplicate-address, host/conntrack-full
 """
 

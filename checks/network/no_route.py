@@ -1,34 +1,28 @@
 """This node has no route to another node.
 
-What you see
-------------
+## What you see
 torch prints every few seconds `failed to connect to 2.86.0.0:47756 (errno: 101 - Network is unreachable)`. The errno is
 right; address and port are garbage. gloo prints `connect [192.168.7.10]:PORT: Network is unreachable` at once.
 
-Why it happens
---------------
+## Why it happens
 This node is not in the network of the other node's address, and has no default route. Or an interface is down or lost
 its address, perhaps during the job. Or MASTER_ADDR names an interface of node 0 that the others do not share.
 
-Fix
----
+## Fix
 Set the master to an address of node 0 in a network that all nodes share, `export MASTER_ADDR=10.77.0.10`, or add the
 route: `ip route add 192.168.7.0/24 via 10.77.0.1`.
 
 If a netmask excludes the other node, use the netmask of the others.
 
-Confirm with
-------------
+## Confirm with
 `ip route get 192.168.7.10` prints an interface and a source address.
 
-When it is harmless
--------------------
+## When it is harmless
 While a network starts: distdoctor retries until --wait ends. gloo connects only from the numerically larger address to
 the smaller. A node behind address translation that has the larger address therefore works with gloo, but perhaps not
 with NCCL. The finding is then a WARN.
 
-See also
---------
+## See also
 network/master-unreachable, network/master-not-node0, gloo/interface-unreachable
 """
 

@@ -1,32 +1,26 @@
 """Two interfaces of a node are in one network, and traffic uses the wrong one.
 
-What you see
-------------
+## What you see
 The node reaches no other node, or its replies reach none: `No route to host`, or silence, although a ping by the other
 interface works. NCCL connects from an unexpected address.
 
-Why it happens
---------------
+## Why it happens
 Both interfaces have an address in the same network, and the kernel sends all of its traffic by one of them. It uses the
 one with the smaller metric, else the one that started first. If that one is in another VLAN, or has a dead cable or its
 own switch port, all packets are lost, from any source address. A container network (docker's `br-...`) with the LAN's
 own addresses has the same effect.
 
-Fix
----
+## Fix
 Give each interface its own network; until then, delete the route of the wrong one: `ip route del 10.77.0.0/24 dev
 eth1`.
 
-Confirm with
-------------
+## Confirm with
 `ip route get 10.77.0.10` prints the interface that reaches the other nodes.
 
-When it is harmless
--------------------
+## When it is harmless
 Both interfaces lead to the same switch: nothing is then reported.
 
-See also
---------
+## See also
 network/duplicate-address, network/master-unreachable, network/no-route
 """
 

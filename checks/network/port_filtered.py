@@ -1,7 +1,6 @@
 """A firewall drops packets to MASTER_PORT.
 
-What you see
-------------
+## What you see
 Nothing for 15 to 30 minutes. With torchrun's c10d rendezvous after a minute
 
     The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
@@ -10,27 +9,22 @@ and, if torch waits longer than the kernel (two minutes),
 
     The server socket on [::ffff:192.168.0.1]:29500 has timed out, will retry.
 
-Why it happens
---------------
+## Why it happens
 A packet filter of node 0, of the node itself, or of the cloud between them (security groups) accepts ssh and drops the
 rest. Or packets have no route or a wrong one: a netmask, a route or a policy routing rule (a VPN client's). Or an IPsec
 policy has no security association, or the time to live ends at the first router.
 
-Fix
----
+## Fix
 Allow all TCP ports between the nodes, `nft insert rule inet filter input ip saddr 10.77.0.0/24 accept`, also in the
 security group: gloo and NCCL use random ports besides MASTER_PORT.
 
-Confirm with
-------------
+## Confirm with
 `nc -zv -w 3 host0 29500`, from another node while node 0 runs, prints succeeded.
 
-When it is harmless
--------------------
+## When it is harmless
 Never for a job of several nodes.
 
-See also
---------
+## See also
 network/port-rejected, network/port-refused, mesh/peer-ports-blocked
 """
 

@@ -1,7 +1,6 @@
 """Node 0 cannot host the store: MASTER_PORT is in use.
 
-What you see
-------------
+## What you see
 On node 0 at once
 
     The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98,
@@ -9,27 +8,22 @@ On node 0 at once
 
 and on the other nodes silence without end, if the process on that port never answers them.
 
-Why it happens
---------------
+## Why it happens
 A process of an earlier run still holds the port, or another job (yours or another user's) uses the default port 29500.
 Or two processes on this host both act as rank 0. If the holder is another run of `distdoctor check`, another job starts
 on this host at the same time, and the jobs would collide as well.
 
-Fix
----
+## Fix
 Use another port, the same on every node: `export MASTER_PORT=29501`; in a batch script `export MASTER_PORT=$((20000 +
 SLURM_JOB_ID % 10000))`.
 
-Confirm with
-------------
+## Confirm with
 `ss -ltnp 'sport = :29501'` on node 0 shows no listener before the start.
 
-When it is harmless
--------------------
+## When it is harmless
 The holder ends before the job starts.
 
-See also
---------
+## See also
 network/engine-port-in-use, network/port-not-bindable, network/foreign-service, store/foreign-store,
 environment/duplicate-rank
 """

@@ -1,32 +1,26 @@
 """Node 0 cannot bind MASTER_PORT.
 
-What you see
-------------
+## What you see
 Node 0 fails at once with `The server socket has failed to listen on any local network address`, with `code: -13, name:
 EACCES` for a port below 1024. The other nodes print nothing.
 
-Why it happens
---------------
+## Why it happens
 Ports below 1024 need a privilege. Other codes: this container has no IPv4 or IPv6 at all, or a security module forbids
 it. Without a code the kernel did not answer: the process that should host the store ended or made no progress.
 
-Fix
----
+## Fix
 Use a port above 1023, the same on every node: `export MASTER_PORT=29500`.
 
 If listening itself is forbidden (EPERM), allow it in the container's seccomp profile or security module. If the process
 ended, fix its cause (`dmesg -T`).
 
-Confirm with
-------------
+## Confirm with
 `python -c "import socket; socket.create_server(('', 29500))"` on node 0 exits without an error.
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 network/port-in-use
 """
 

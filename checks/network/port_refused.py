@@ -1,31 +1,25 @@
 """Nothing listens on MASTER_PORT, or a firewall resets connections to it.
 
-What you see
-------------
+## What you see
 torch retries in silence, and never prints `refused`. After one to thirty minutes
 
     The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
 
-Why it happens
---------------
+## Why it happens
 Node 0 has not started yet, has failed, or uses another port. If node 0 hosts the store on that port, a firewall answers
 in its place (`reject with tcp reset`).
 
-Fix
----
+## Fix
 Start node 0 with the same MASTER_PORT, `torchrun --nnodes 2 --node-rank 0 --master-addr host0 --master-port 29500 ...`;
 or open the port in the firewall.
 
-Confirm with
-------------
+## Confirm with
 `nc -zv -w 3 host0 29500`, from another node while node 0 runs, prints succeeded.
 
-When it is harmless
--------------------
+## When it is harmless
 While node 0 is not up yet: distdoctor retries until --wait ends.
 
-See also
---------
+## See also
 store/nodes-missing, environment/master-mismatch, network/port-filtered
 """
 

@@ -1,29 +1,23 @@
 """A firewall rejects packets to MASTER_PORT.
 
-What you see
-------------
+## What you see
 `No route to host` (errno 113) or `Network is unreachable` at once, although the host answers a ping. torch repeats the
 line every few seconds, with a garbage address and port in it.
 
-Why it happens
---------------
+## Why it happens
 A packet filter answers with an ICMP error (`reject with icmp ...`), as firewalld does by default.
 
-Fix
----
+## Fix
 Allow all TCP ports between the nodes, `firewall-cmd --zone=trusted --add-source=10.77.0.0/24`: gloo and NCCL use random
 ports besides MASTER_PORT.
 
-Confirm with
-------------
+## Confirm with
 `nc -zv -w 3 host0 29500`, from another node while node 0 runs, prints succeeded.
 
-When it is harmless
--------------------
+## When it is harmless
 Never for a job of several nodes.
 
-See also
---------
+## See also
 network/port-filtered, network/master-unreachable, mesh/peer-ports-blocked
 """
 

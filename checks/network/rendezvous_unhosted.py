@@ -1,7 +1,6 @@
 """No node hosts the c10d rendezvous: none treats its address as its own.
 
-What you see
-------------
+## What you see
 Nothing for a minute on any node, then
 
     The client socket has timed out after 60000ms while trying to connect to (10.99.0.10, 29400)
@@ -9,27 +8,22 @@ Nothing for a minute on any node, then
 
 on all of them, also on the node that has the address, although nothing blocks the port.
 
-Why it happens
---------------
+## Why it happens
 torchrun's c10d rendezvous has no node rank to select the host. Each agent compares the endpoint with its host's own
 name and that name's addresses. An address of a second card (InfiniBand, a storage network) is not among them, and on
 Debian and Ubuntu often only 127.0.1.1 is. Then every agent is a client, and no node hosts.
 
-Fix
----
+## Fix
 Select the host on the node that has the address, `torchrun --rdzv-conf is_host=true ...`, or use the address of its
 host name as the endpoint.
 
-Confirm with
-------------
+## Confirm with
 `getent ahosts $(hostname)` on that node lists the address of --rdzv-endpoint.
 
-When it is harmless
--------------------
+## When it is harmless
 With the static rendezvous, where node 0 hosts the store, and with an etcd rendezvous.
 
-See also
---------
+## See also
 network/master-not-node0, host/hostname-loopback, host/rendezvous-name
 """
 

@@ -1,31 +1,25 @@
 """A proxy accepts the job's connections in place of another host.
 
-What you see
-------------
+## What you see
 Workers lose the store at once (`failed to recv, got 0 bytes`, `Connection reset by peer`), or hang, although a
 connection to its port succeeds. `nc -z` and a readiness probe report the port as open, too.
 
-Why it happens
---------------
+## Why it happens
 The sidecar of a service mesh (Envoy with istio, linkerd-proxy), a transparent proxy or a redirect accepts every
 connection on every port. Only then it connects to the other side. If no process listens there, or it does not know the
 protocol, it closes the connection or stays silent.
 
-Fix
----
+## Fix
 Remove the job's pods from the mesh: `kubectl annotate pod POD sidecar.istio.io/inject=false` (linkerd:
 linkerd.io/inject=disabled), in the pod template, then recreate them.
 
-Confirm with
-------------
+## Confirm with
 `kubectl get pod POD -o jsonpath='{.spec.containers[*].name}'` lists no istio-proxy or linkerd-proxy.
 
-When it is harmless
--------------------
+## When it is harmless
 The proxy forwards everything, as two sidecars that agree do: the nodes then join, and nothing is reported.
 
-See also
---------
+## See also
 network/foreign-service, store/silent, mesh/peer-ports-blocked
 """
 

@@ -1,35 +1,29 @@
 """The trainer and the engine do not form their group for weights.
 
-What you see
-------------
+## What you see
 Trainer and engine both started. At the first `init_communicator` the trainer repeats
 
     TCP client failed to connect/validate to host 172.19.12.153:51216 - retrying
 
 until `The client socket has timed out after 300000ms`, or the engine ends with `Address already in use`.
 
-Why it happens
---------------
+## Why it happens
 An RL trainer sends its weights to the engine through a group of the two. Its store is on the engine's host, on a port
 of its own. TRL and ms-swift use port 51216 and the address of `vllm_server_host`. The port of the HTTP server is
 open, and this one is not. Or the trainer's address for the engine is 0.0.0.0 or localhost, its own host. Or an earlier
 trainer's group still holds the port, or two trainers use the same one.
 
-Fix
----
+## Fix
 Allow TCP 51216 from the trainer's host to the engine's. Give the trainer the engine's address: TRL and ms-swift
 `--vllm_server_host 10.77.0.10`.
 
-Confirm with
-------------
+## Confirm with
 `nc -vz 10.77.0.10 51216` on the trainer's host connects while the engine waits in `init_communicator`.
 
-When it is harmless
--------------------
+## When it is harmless
 The trainer connects at a later try.
 
-See also
---------
+## See also
 environment/agent-store-hijack, network/engine-port-in-use, network/port-filtered
 """
 

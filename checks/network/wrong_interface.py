@@ -1,36 +1,30 @@
 """A backend picked an interface that the other hosts do not share.
 
-What you see
-------------
+## What you see
 The store works, then init_process_group() hangs or fails on one side with
 
     connectFullMesh failed with [...] connect [172.17.0.1]:PORT: Connection refused
 
 NCCL shows its choice with NCCL_DEBUG=INFO: `NET/Socket : Using [0]docker0:172.17.0.1`, a veth, or an fe80 address.
 
-Why it happens
---------------
+## Why it happens
 gloo uses GLOO_SOCKET_IFNAME, else the first address of the host's own name. NCCL uses the first interface that is
 neither docker nor lo. On hosts with containers, virtual machines or a VPN that may be docker0, virbr0, a veth or tun0.
 docker0 has the same address, 172.17.0.1, on every host: a peer that connects to it reaches itself.
 
-Fix
----
+## Fix
 Set the interface that reaches the other nodes, on each node its own: `export GLOO_SOCKET_IFNAME=eth0`
 (NCCL_SOCKET_IFNAME for nccl); in containers, `docker run --network=host`.
 
-Confirm with
-------------
+## Confirm with
 `ip route get 10.77.0.10` prints the interface that reaches node 0.
 
-When it is harmless
--------------------
+## When it is harmless
 The other nodes reach the address: a VPN or overlay network of all nodes is fine. Of two gloo nodes the one with the
 numerically larger address connects. If only that one's address is unreachable, the job runs, and the finding is
 a WARN.
 
-See also
---------
+## See also
 gloo/interface-unreachable, gloo/loopback-address, network/ipv6-mismatch
 """
 

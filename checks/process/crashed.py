@@ -1,29 +1,23 @@
 """A rank's process crashed.
 
-What you see
-------------
+## What you see
 `exitcode: -11`, `Signal 11 (SIGSEGV)`, `Segmentation fault (core dumped)` on one rank; the others lose their
 connections.
 
-Why it happens
---------------
+## Why it happens
 Native code of torch, NCCL, the driver or an extension accessed invalid memory, or called abort().
 
-Fix
----
+## Fix
 Rebuild the extensions for this torch (`pip install --force-reinstall --no-binary :all: flash-attn`), the most common
 cause. Start with `export PYTHONFAULTHANDLER=1` to get the Python stack of the crash.
 
-Confirm with
-------------
+## Confirm with
 `coredumpctl gdb` (then `bt`), and `dmesg | grep segfault` (names the library).
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 process/exception, process/killed-by-oom
 """
 

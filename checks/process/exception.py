@@ -1,33 +1,27 @@
 """A rank's program raised an exception.
 
-What you see
-------------
+## What you see
 A Python traceback on one rank; `ChildFailedError` with `exitcode: 1` from torchrun; errors about closed connections on
 the other ranks.
 
-Why it happens
---------------
+## Why it happens
 The script, or a library that it calls, raised an error that no code caught. The launcher then ends the other ranks;
 their errors are consequences. Without such a launcher (env:// by hand, srun without --kill-on-bad-exit) they hang.
 
-Fix
----
+## Fix
 Fix the error in the last line of the traceback of the rank that failed first (`grep -n "Error" logs/*`).
 
 If torchrun shows no traceback, start with `torchrun --log-dir logs --tee 3 ...`, or decorate main() with
 torch.distributed.elastic.multiprocessing.errors.record. If the other ranks hang, start with torchrun, or with
 `srun --kill-on-bad-exit=1`.
 
-Confirm with
-------------
+## Confirm with
 `distdoctor diagnose LOGS...` (names the rank that failed first).
 
-When it is harmless
--------------------
+## When it is harmless
 When the program caught it and continued.
 
-See also
---------
+## See also
 process/peer-died, process/crashed
 """
 

@@ -1,31 +1,25 @@
 """A rank joined the job and has ended.
 
-What you see
-------------
+## What you see
 The other ranks wait in a collective, in a barrier, or while they create another group. The process of one rank no
 longer exists, or is a zombie, and its launcher did not end the rest.
 
-Why it happens
---------------
+## Why it happens
 It ended by an exception, a signal or out of memory, and no agent ends the others. The ranks were started one by one,
 or a script forked them. The others notice it by their connections. These stay open while a process lives that the rank
 forked (a helper, a worker of a data loader).
 
-Fix
----
+## Fix
 Fix the last error in the log of that rank, then end the other ranks: `kill 4711 4712`. Start again with torchrun,
 which ends all ranks if one fails.
 
-Confirm with
-------------
+## Confirm with
 `journalctl -k --since -1h | grep -iE "oom|segfault"` on its node.
 
-When it is harmless
--------------------
+## When it is harmless
 While the job is ending.
 
-See also
---------
+## See also
 process/exception, process/killed-by-oom, process/rank0-died, collective/rank-missing
 """
 

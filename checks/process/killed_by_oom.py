@@ -1,30 +1,24 @@
 """The kernel killed a process because memory ran out.
 
-What you see
-------------
+## What you see
 `exitcode: -9`, `Signal 9 (SIGKILL)`, `Killed`, `oom_kill event`, `OOMKilled`, exit code 137, without an error of the
 program itself.
 
-Why it happens
---------------
+## Why it happens
 The host, or the cgroup of the container or of the scheduler's job, ran out of memory, and the kernel killed the
 largest process.
 
-Fix
----
+## Fix
 Request more memory (`sbatch --mem 128G`, `bsub -M 128G`, resources.limits.memory of the pod), or use less: fewer
 DataLoader workers, no dataset in every rank's memory.
 
-Confirm with
-------------
+## Confirm with
 `journalctl -k --since -1h | grep -iE "oom|killed process"` on that host (names the process).
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 process/killed-by-scheduler, host/shared-memory-small
 """
 

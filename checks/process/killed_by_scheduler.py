@@ -1,28 +1,22 @@
 """The scheduler ended the job.
 
-What you see
-------------
+## What you see
 `CANCELLED ... DUE TO TIME LIMIT`, `DUE TO PREEMPTION`, `DUE TO NODE FAILURE`, `TERM_RUNLIMIT`, `job killed: walltime`.
 
-Why it happens
---------------
+## Why it happens
 The job reached its time limit, a job of higher priority took its nodes, or a node failed.
 
-Fix
----
+## Fix
 Request a longer time limit (`sbatch --time 24:00:00`). Write checkpoints, and let the scheduler restart the job from
 the last one: `sbatch --requeue`.
 
-Confirm with
-------------
+## Confirm with
 `sacct -j JOBID --format=JobID,State,Elapsed,Timelimit,Reason`.
 
-When it is harmless
--------------------
+## When it is harmless
 When the job is meant to run until its time limit.
 
-See also
---------
+## See also
 process/terminated, process/killed-by-oom
 """
 

@@ -1,29 +1,23 @@
 """Another rank or node ended first.
 
-What you see
-------------
+## What you see
 `Connection reset by peer`, `Connection closed by peer`, `Broken pipe`, `recvValue failed`,
 `socketProgress: Connection closed by remote peer`, watchdogs that abort.
 
-Why it happens
---------------
+## Why it happens
 These are consequences: the other end of the connection died. The log of the rank that ended first has the cause.
 
-Fix
----
+## Fix
 Fix the error in the log of the rank that ended first: the earliest one that is not about a connection
 (`distdoctor diagnose LOGS...` names the rank).
 
-Confirm with
-------------
+## Confirm with
 `distdoctor diagnose LOGS...` with the logs of all ranks (names the first rank).
 
-When it is harmless
--------------------
+## When it is harmless
 At the very end of a job, when ranks exit one after another.
 
-See also
---------
+## See also
 process/exception, process/rank0-died, process/peer-exited-early
 """
 

@@ -1,29 +1,23 @@
 """A rank exited while others still had work to do.
 
-What you see
-------------
+## What you see
 `Connection closed by peer` in the last steps, while one rank ended without an error: torchrun's table of failures
 lists all ranks of the node except that one.
 
-Why it happens
---------------
+## Why it happens
 Ranks ran different numbers of steps, or one returned early. It exits with status 0, and the others wait for it.
 
-Fix
----
+## Fix
 Give every rank the same number of steps (`DistributedSampler(dataset, drop_last=True)`, `model.join()`), and call
 `dist.barrier()` before the exit.
 
-Confirm with
-------------
+## Confirm with
 `print(rank, step)` at the end of the loop on every rank (must be equal).
 
-When it is harmless
--------------------
+## When it is harmless
 At the very end of a job.
 
-See also
---------
+## See also
 process/peer-died, collective/uneven-inputs
 """
 

@@ -1,28 +1,22 @@
 """The process that hosts the store has ended.
 
-What you see
-------------
+## What you see
 `store->get('0')` with `Connection reset by peer` or `Broken pipe`, `recvValue failed`, `failed to recv, got 0 bytes`,
 `sendBytes failed` on all ranks but one.
 
-Why it happens
---------------
+## Why it happens
 Rank 0, or the agent of node 0, hosts the store. When it dies, every other rank loses the store.
 
-Fix
----
+## Fix
 Fix the last error in the log of rank 0, or of node 0's torchrun (`tail -50 LOG`), then start again.
 
-Confirm with
-------------
+## Confirm with
 `journalctl -k --since -1h | grep -iE "oom|segfault"` on node 0, and `tail -50` of rank 0's log.
 
-When it is harmless
--------------------
+## When it is harmless
 At the very end of a job.
 
-See also
---------
+## See also
 process/peer-died, process/exception
 """
 

@@ -1,33 +1,27 @@
 """A rank is stopped.
 
-What you see
-------------
+## What you see
 A job that hangs without a message, while a rank has the state T (`ps`, `top`). It makes no step, and the others wait
 for it inside their collectives until the timeout.
 
-Why it happens
---------------
+## Why it happens
 A signal stopped the process: SIGSTOP or SIGTSTP from a `kill`, Ctrl-Z, or a batch system that suspends jobs. SIGTTIN
 or SIGTTOU stops a background process that uses the terminal. In state t a debugger or tracer holds it (gdb, strace),
 even one that was killed. A paused container freezes all its processes, without such a state. Ctrl-Z in torchrun's
 terminal stops only the agent: its ranks have their own sessions and continue, and no agent notices a failure.
 
-Fix
----
+## Fix
 Resume it: `kill -CONT 4711`. Detach the debugger, or unpause the container: `docker unpause NAME`. The job then
 continues.
 
-Confirm with
-------------
+## Confirm with
 `ps -o pid,stat,args -p 4711` (state T is stopped, t is traced).
 
-When it is harmless
--------------------
+## When it is harmless
 When a person debugs the rank, or a batch system will resume the job. Tools such as strace and py-spy record stop a
 rank for moments only; distdoctor does not report these.
 
-See also
---------
+## See also
 barrier/rank-stopped, process/waiting-in-user-code, collective/rank-missing
 """
 

@@ -1,29 +1,23 @@
 """The terminal that started the job was closed.
 
-What you see
-------------
+## What you see
 `Received 1 death signal, shutting down workers`, `closing signal SIGHUP`, `got signal: 1`.
 
-Why it happens
---------------
+## Why it happens
 The session in which torchrun was started ended (a lost ssh connection, a closed window), and the kernel sent SIGHUP.
 torchrun handles that signal itself, so nohup does not prevent it.
 
-Fix
----
+## Fix
 Start the job without a terminal: `tmux new -d "torchrun ..."`, `setsid torchrun ... > job.log 2>&1 < /dev/null &`, or
 `sbatch job.sh`.
 
-Confirm with
-------------
+## Confirm with
 `last -n 5` and `journalctl -u ssh --since -1h` (show the end of the session).
 
-When it is harmless
--------------------
+## When it is harmless
 When the job was meant to end with the terminal.
 
-See also
---------
+## See also
 process/terminated
 """
 

@@ -1,29 +1,23 @@
 """A signal from outside ended the job.
 
-What you see
-------------
+## What you see
 `Received 15 death signal, shutting down workers` on an agent that printed nothing before, `got signal: 15`, exit code
 143.
 
-Why it happens
---------------
+## Why it happens
 A scheduler, a kubelet that evicts the pod, an operator that scales down, or a user sent SIGTERM.
 
-Fix
----
+## Fix
 Remove the sender's reason, then restart the job: raise the limit that the scheduler enforces (`sbatch --time`), or the
 pod's resources.
 
-Confirm with
-------------
+## Confirm with
 `sacct -j JOBID --format=State,Reason`, `kubectl describe pod POD`, or `ausearch -m OBJ_PID -ts recent`.
 
-When it is harmless
--------------------
+## When it is harmless
 When it was intended.
 
-See also
---------
+## See also
 process/killed-by-scheduler, process/terminal-closed
 """
 

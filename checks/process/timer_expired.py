@@ -1,33 +1,27 @@
 """A rank exceeded a timer in its program and was killed.
 
-What you see
-------------
+## What you see
 `Reaping worker_pid=[1234]. Expired timers: [...]`, `Successfully reaped worker=[1234] with signal=9`; then
 `exitcode: -9`, or the launcher itself ends with `Killed`. With ft_launcher:
 `Did not get subsequent heartbeat. Waited 300.00 seconds.`
 
-Why it happens
---------------
+## Why it happens
 The program, or a library that it calls, runs a part under `torch.distributed.elastic.timer.expires(after=...)`, and
 that part took longer. The agent then kills the rank; the file-based timer also kills the agent itself. The monitors of
 ft_launcher (nvidia-resiliency-ext) kill a rank without a heartbeat in time. Memory is not the cause, although the
 signal is the same.
 
-Fix
----
+## Fix
 Fix what the timed part waits for: `distdoctor hang` shows it while it waits (a missing peer, a file system, a slow
 step). If it may take that long, raise `expires(after=600)`, or the timeouts of ft_launcher.
 
-Confirm with
-------------
+## Confirm with
 `grep -n "Expired timers" LOG` (names the timed part).
 
-When it is harmless
--------------------
+## When it is harmless
 Never.
 
-See also
---------
+## See also
 process/killed-by-oom, collective/slow-rank, collective/heartbeat-stuck
 """
 

@@ -1,36 +1,30 @@
 """A rank waits in the job's own code while the others wait for it.
 
-What you see
-------------
+## What you see
 A job that hangs: most ranks are in a collective, or in init_process_group(), and one is in other code.
 FAIL: it does not move. It reads a silent file or pipe, or waits for a lock, a child process or a data loader. In an
 inference engine, its worker waits at a queue (shared memory, ZMQ) for a process that has ended or does not answer.
 WARN: it moves while the others wait. It polls (for a file, a FileLock, an extension build), computes, or waits for a
 server that may still answer.
 
-Why it happens
---------------
+## Why it happens
 A file server does not answer, an input never arrives, or threads deadlock. DataLoader workers wait, often for a lock
 that was held at the fork. Or `if rank == 0:` contains something that does not end. Or a barrier is inside
 `with FileLock(...)`, which the others never reach.
 
-Fix
----
+## Fix
 Fix the line that the report names: provide what it waits for, add a timeout, or remove the wait. The job continues as
 soon as the rank does (`py-spy dump --pid 4711` shows the line).
 
-Confirm with
-------------
+## Confirm with
 `distdoctor hang --watch 60` (must show the same line again), or `py-spy dump --pid 4711`.
 
-When it is harmless
--------------------
+## When it is harmless
 As a warning, if the rank is known to take long (an evaluation, a download, a compilation). Look again after a minute:
 a rank at the same line is the problem. Ranks that all wait for orders while none waits for another may be idle. There
 is no finding about them. Nor is there one about an engine whose core waits for requests.
 
-See also
---------
+## See also
 process/stopped, host/filesystem-stalled, host/extension-lock-stale, collective/rank-missing
 """
 

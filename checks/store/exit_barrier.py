@@ -1,29 +1,23 @@
 """The torchrun agents did not end together.
 
-What you see
-------------
+## What you see
 `Error waiting on exit barrier. Elapsed: 300... seconds` after the work is done.
 
-Why it happens
---------------
+## Why it happens
 At its end, each torchrun agent waits up to 300 s for the others, in the store of the first one. The agent prints this
 line if another agent ended long before, or if the store's host ended first.
 
-Fix
----
+## Fix
 End the script on all ranks together: `dist.barrier(); dist.destroy_process_group()`. The line itself never fails a
 run.
 
-Confirm with
-------------
+## Confirm with
 `grep -n "exit barrier" LOG` on every node; the agent that ended first prints none.
 
-When it is harmless
--------------------
+## When it is harmless
 When the work is done.
 
-See also
---------
+## See also
 process/rank0-died
 """
 

@@ -1,28 +1,22 @@
 """Another job's store answers on MASTER_ADDR:MASTER_PORT.
 
-What you see
-------------
+## What you see
 Node 0 raises `EADDRINUSE`. The other nodes join the other job's store, report that init is done, and hang. The other
 job may fail with them.
 
-Why it happens
---------------
+## Why it happens
 An earlier run still holds the port, or two jobs share node 0 and the default port 29500.
 
-Fix
----
+## Fix
 Use another port, the same on every node: `export MASTER_PORT=29501` (torchrun: `--master-port 29501`).
 
-Confirm with
-------------
+## Confirm with
 `ss -ltnp 'sport = :29500'` on node 0 (names the process that holds the port).
 
-When it is harmless
--------------------
+## When it is harmless
 When the other job ends before this one starts.
 
-See also
---------
+## See also
 network/port-in-use, network/foreign-service
 """
 

@@ -1,33 +1,27 @@
 """Another program writes into the store of this run.
 
-What you see
-------------
+## What you see
 Usually nothing: whoever can reach MASTER_PORT can write into a TCPStore, and PyTorch trusts every entry. The job then
 fails with addresses that no node has, or computes with foreign values.
 
-Why it happens
---------------
+## Why it happens
 Another program, or a person, reaches MASTER_PORT. Or a distdoctor of another version, or one without this run's token,
 takes part.
 
-Fix
----
+## Fix
 Allow MASTER_PORT from the nodes of the job only:
 `nft insert rule inet filter input tcp dport 29500 ip saddr != 10.0.0.0/24 drop`.
 
 Set the same DISTDOCTOR_TOKEN on every node, and distdoctor trusts only these nodes. The job has no such protection.
 
-Confirm with
-------------
+## Confirm with
 `ss -tnp 'sport = :29500'` on node 0 (lists who is connected).
 
-When it is harmless
--------------------
+## When it is harmless
 When a scanner probes the network: the job is as exposed to it as this check was. If collective/wrong-result is found,
 the network damages data, and no process of the run wrote the damaged message.
 
-See also
---------
+## See also
 store/token-mismatch, store/foreign-store
 """
 

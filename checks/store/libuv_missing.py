@@ -1,29 +1,23 @@
 """This build of torch lacks libuv, which the store needs.
 
-What you see
-------------
+## What you see
     torch.distributed.DistStoreError: use_libuv was requested but PyTorch was build without libuv support
 
 in init_process_group() or torchrun's rendezvous, on the nodes with that build.
 
-Why it happens
---------------
+## Why it happens
 Since torch 2.4 the TCPStore uses libuv by default. Some builds (Windows, aarch64, builds from source) lack it.
 
-Fix
----
+## Fix
 Run `export USE_LIBUV=0` on every node before the launch, or install a build with libuv.
 
-Confirm with
-------------
+## Confirm with
 `python -c "import torch.distributed as d; d.TCPStore('localhost', 29599, 1, True)"` (fails without it).
 
-When it is harmless
--------------------
+## When it is harmless
 Never: the store cannot start.
 
-See also
---------
+## See also
 store/failed, network/port-not-bindable
 """
 

@@ -1,34 +1,28 @@
 """A node joined and then stopped responding.
 
-What you see
-------------
+## What you see
 The other nodes hang until the timeout, or report `Connection reset by peer`, `Broken pipe` or `recvValue failed`.
 These are consequences; the cause is on the lost node. Its kernel log may end with `Kernel panic`, or start again
 (`Linux version`) while the job still ran.
 
-Why it happens
---------------
+## Why it happens
 A signal ended its process (out of memory, a scheduler's limit, a closed terminal, Ctrl-C), the host went down, or the
 network was cut. In a job that hangs, its ranks then send the same data again and again without an acknowledgement.
 
 A check that a signal ends reports the signal to the other nodes. A check that is stopped (SIGSTOP, a debugger) keeps
 its connections open and answers nothing. In both cases the result for that node is unknown.
 
-Fix
----
+## Fix
 Fix the first error in the output of that node, then start again on all nodes. If its process is stopped (state T),
 resume it: `kill -CONT 4711`. If the host is down, restart it, or remove the node from the job.
 
-Confirm with
-------------
+## Confirm with
 `journalctl -k -b | tail -50`, `ps -eo pid,stat,args | grep '[d]istdoctor'` and `sacct -j JOBID` for it.
 
-When it is harmless
--------------------
+## When it is harmless
 When a person stopped it on purpose.
 
-See also
---------
+## See also
 store/nodes-missing, barrier/rank-missing, process/stopped
 """
 

@@ -1,36 +1,30 @@
 """Some nodes did not join.
 
-What you see
-------------
+## What you see
 Silence for 15 to 30 minutes, then `Timed out after 1801 seconds waiting for clients. 1/2 clients joined`, or a
 RendezvousTimeoutError. `distdoctor hang` on a node that joined counts the others: `1 of 2 nodes joined HOST:PORT`. For
 Ray it shows the resources that the driver waits for: `Ray to place 4 workers with 1 GPU each`.
 
-Why it happens
---------------
+## Why it happens
 The launcher was not started there, or ended before it reached the store. Or the scheduler allocated fewer nodes, or
 the node cannot reach node 0. The node's own report shows which. `distdoctor diagnose` on the saved facts of all nodes
 shows it, too.
 
-Fix
----
+## Fix
 Run the same command on each missing node: `distdoctor check --nnodes 2 --master-addr 10.0.0.10`. Or request as many
 nodes as the job needs: `sbatch --nodes 2 job.sh`. With Ray, add nodes, or ask for less: num_workers
 in the ScalingConfig, the bundles of the placement group, num_gpus of an actor.
 
-Confirm with
-------------
+## Confirm with
 `squeue -j JOBID`, `kubectl get pods -o wide` or `ray status`.
 
-When it is harmless
--------------------
+## When it is harmless
 When the nodes join later than --wait. torchrun waits 15 minutes with the static rendezvous (`--rdzv-conf timeout=`)
 and 10 with c10d (`join_timeout=`). Ranks without torchrun wait up to 30 minutes (NCCL: 10). `distdoctor hang` warns
 until then. If the nodes that joined already show why the job fails, distdoctor does not wait for the others. A job
 with `--nnodes MIN:MAX` and the c10d rendezvous starts with MIN nodes (after last_call_timeout, 30 s).
 
-See also
---------
+## See also
 network/port-refused, network/port-filtered, environment/world-size-mismatch, network/master-not-node0
 """
 

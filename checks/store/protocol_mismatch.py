@@ -1,29 +1,23 @@
 """Two nodes run incompatible versions of distdoctor.
 
-What you see
-------------
+## What you see
 Only this check is affected: the node finds node 0's store and cannot take part in its run. The job itself is not
 affected, and its result is unknown.
 
-Why it happens
---------------
+## Why it happens
 The nodes have environments or images of different dates, and the protocol of distdoctor changed between them.
 
-Fix
----
+## Fix
 Install the same distdoctor on every node: `pip install distdoctor==0.1.0`. A different distdoctor often means a
 different torch as well.
 
-Confirm with
-------------
+## Confirm with
 `distdoctor --version` on every node.
 
-When it is harmless
--------------------
+## When it is harmless
 When the node belongs to another run; it then uses the wrong port.
 
-See also
---------
+## See also
 environment/version-mismatch, store/token-mismatch, store/nodes-missing
 """
 

@@ -1,11 +1,9 @@
 """MASTER_ADDR:MASTER_PORT accepts connections and never answers.
 
-What you see
-------------
+## What you see
 Nothing at all: a store client has no timeout once it is connected to a listener that never answers.
 
-Why it happens
---------------
+## Why it happens
 The store's process is stopped (SIGSTOP, a debugger, a frozen container), and the kernel accepts connections for it. Or
 a proxy, load balancer or port forwarding in front of node 0 has no target. Or another program holds the port. A store
 that is out of file descriptors closes each new connection at once.
@@ -13,21 +11,17 @@ that is out of file descriptors closes each new connection at once.
 Asymmetric routing has the same effect: a node sends through a router, and node 0 answers directly. A firewall on the
 router sees half of the connection, and drops the packets after the first as invalid.
 
-Fix
----
+## Fix
 Resume the stopped process with `kill -CONT 4711`. If another program holds the port, use another one on every node:
 `export MASTER_PORT=29501`.
 
-Confirm with
-------------
+## Confirm with
 `ss -ltnp 'sport = :29500'` on node 0, then `ps -o pid,stat,args -p 4711` (state T is stopped).
 
-When it is harmless
--------------------
+## When it is harmless
 Never, if it stays silent.
 
-See also
---------
+## See also
 network/port-in-use, network/foreign-service, store/foreign-store
 """
 

@@ -1,31 +1,25 @@
 """The nodes have different values of DISTDOCTOR_TOKEN.
 
-What you see
-------------
+## What you see
 Nothing in the job, which has no such token. The check of the node does not join, and node 0 waits for it.
 
-Why it happens
---------------
+## Why it happens
 DISTDOCTOR_TOKEN or --token is set on some of the nodes only, or two runs of the check share a port.
 
-Fix
----
+## Fix
 Set the same token on every node, or `unset DISTDOCTOR_TOKEN` on every node. In a batch script, this line before the
 launcher gives all nodes the same token:
 
     export DISTDOCTOR_TOKEN=$(openssl rand -hex 16)
 
-Confirm with
-------------
+## Confirm with
 `printenv DISTDOCTOR_TOKEN | sha256sum` on every node (the sums must be equal).
 
-When it is harmless
--------------------
+## When it is harmless
 Always for the job: the check is incomplete, and the job's result is unknown. If the node belongs to another run, give
 that run another --master-port.
 
-See also
---------
+## See also
 store/forged-message, store/foreign-store, store/nodes-missing
 """
 

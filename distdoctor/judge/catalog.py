@@ -3,7 +3,7 @@
 A check is one file, ``<folder>/<stage>/<name_with_underscores>.py``, and its id is ``<stage>/<name-with-hyphens>``.
 The file holds everything known about one failure:
 
-* its docstring is the page that ``distdoctor explain ID`` prints; the first line is the title;
+* its docstring is the page that ``distdoctor explain ID`` prints: its title, then sections below ``## `` headings;
 * ``SEVERITY``: ``fail``, ``warn`` or ``info``, unless a finding says otherwise itself;
 * ``MATTERS`` (optional): why its warnings are warnings, in a clause, unless a finding says otherwise itself;
 * ``LOG`` (optional): how a log shows it, one :class:`~distdoctor.model.log_line.Line` for each wording, or for each
@@ -45,7 +45,6 @@ from fnmatch import filter as matching
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
-from itertools import pairwise
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -73,6 +72,7 @@ from distdoctor.model.stages import (
 
 SECTIONS = ("What you see", "Why it happens", "Fix", "Confirm with", "When it is harmless", "See also")
 """The headings of every page, in order; a site's own check may leave out the last two."""
+HEADING = re.compile("^## (.+)$", re.MULTILINE)
 DECLARATIONS = (
     *("SEVERITY", "MATTERS", "LOG", "RESTART", "NEXT", "PREVENTS", "SYMPTOM_OF", "FOLLOWS", "FOLLOWS_ANYWHERE"),
     *("LOOKS_AT", "HELPED_BY", "VARIABLES", "INCOMPLETE", "judge", "judge_job"),
@@ -261,14 +261,14 @@ def _declared(module: ModuleType, path: Path) -> Check:
     stage, severity, log = path.parent.name, getattr(module, "SEVERITY", None), getattr(module, "LOG", ())
     if problem := problem_of_log(log):
         raise _Wrong(problem)
-    page, judge_job = inspect.cleandoc(str(module.__doc__ or "")), getattr(module, "judge_job", None)
+    text, judge_job = inspect.cleandoc(str(module.__doc__ or "")), getattr(module, "judge_job", None)
+    page = HEADING.sub(lambda heading: f"{heading[1]}\n{'-' * len(heading[1])}", text)
     judge = getattr(module, "judge", _nothing if log or judge_job else None)
     if not page or severity not in SEVERITIES or not callable(judge) or not (judge_job is None or callable(judge_job)):
         raise _Wrong(f"a check needs a docstring, SEVERITY ({', '.join(SEVERITIES)}) and judge(cluster) or LOG")
-    headings = [line for line, under in _pairs(page) if re.fullmatch(r"-{3,}", under)]
-    missing = [section for section in SECTIONS[:4] if section not in headings]
+    missing = [section for section in SECTIONS[:4] if section not in HEADING.findall(text)]
     if missing:
-        raise _Wrong(f"its page lacks the section {missing[0]!r}")
+        raise _Wrong(f"its page lacks the section '## {missing[0]}'")
     restart, following = str(getattr(module, "RESTART", RESTARTS[0])), getattr(module, "NEXT", ("", ""))
     if restart not in RESTARTS:
         raise _Wrong(f"RESTART {restart!r} is none of {', '.join(RESTARTS)}")
@@ -340,11 +340,6 @@ def _milestone(module: ModuleType, name: str) -> str:
 def _nothing(cluster: Cluster) -> Iterable[Finding]:
     """Return no findings, for a check that only logs show."""
     return ()
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    lines = [line.strip() for line in text.splitlines()]
-    return list(pairwise(lines))
 
 
 # Validation of the wordings that a check declares in ``LOG``.

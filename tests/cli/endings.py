@@ -43,8 +43,8 @@ def site(folder: Path, body: str, top: str = "") -> Path:
     """A folder with one check of a site; ``body`` is its judge()."""
     (folder / "checks/host").mkdir(parents=True)
     (folder / "checks/host/odd.py").write_text(
-        '"""Odd.\n\nWhat you see\n------------\nx\n\nWhy it happens\n--------------\nx\n\nFix\n---\nx\n\n'
-        'Confirm with\n------------\nx\n"""\n'
+        '"""Odd.\n\n## What you see\nx\n\n## Why it happens\nx\n\n## Fix\nx\n\n'
+        '## Confirm with\nx\n"""\n'
         f"import sys, time\nfrom distdoctor.check_api import Finding\nSEVERITY = 'warn'\n{top}\n"
         f"def judge(cluster):\n    {body}\n    yield\n"
     )

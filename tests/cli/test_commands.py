@@ -205,8 +205,8 @@ class TestDiagnose:
     def test_a_sites_own_checks(self, well: Path, tmp_path: Path) -> None:
         (tmp_path / "checks/host").mkdir(parents=True)
         (tmp_path / "checks/host/odd_name.py").write_text(
-            '"""Odd name.\n\nWhat you see\n------------\nx\n\nWhy it happens\n--------------\nx\n\nFix\n---\nx\n\n'
-            'Confirm with\n------------\nx\n"""\n'
+            '"""Odd name.\n\n## What you see\nx\n\n## Why it happens\nx\n\n## Fix\nx\n\n'
+            '## Confirm with\nx\n"""\n'
             "from distdoctor.check_api import Finding\n\nSEVERITY = 'warn'\n\n\ndef judge(cluster):\n"
             "    yield Finding(summary='odd', nodes=(cluster.nodes[0].name,))\n"
         )

@@ -27,20 +27,16 @@ from tests.facts_builder import healthy
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = '''"""A site's own failure.
 
-What you see
-------------
+## What you see
 It.
 
-Why it happens
---------------
+## Why it happens
 So.
 
-Fix
----
+## Fix
 Do.
 
-Confirm with
-------------
+## Confirm with
 Look.
 """
 '''
@@ -136,8 +132,8 @@ def test_files_with_an_underscore_are_helpers(tmp_path: Path) -> None:
         (PAGE, "needs a docstring, SEVERITY"),
         (PAGE + CODE.replace('"warn"', '"bad"'), "needs a docstring, SEVERITY"),
         (PAGE + CODE.replace("def judge", "def other"), "judge"),
-        (PAGE.replace("Fix\n---", "Remedy\n------") + CODE, "lacks the section 'Fix'"),
-        (PAGE.replace("Confirm with\n------------", "See\n---") + CODE, "lacks the section 'Confirm with'"),
+        (PAGE.replace("## Fix", "## Remedy") + CODE, "lacks the section '## Fix'"),
+        (PAGE.replace("## Confirm with", "## See") + CODE, "lacks the section '## Confirm with'"),
         (PAGE + "def (:", "SyntaxError"),
         (PAGE + "import nothing_like_this", "ModuleNotFoundError"),
         (PAGE + CODE + "\n1 / 0\n", "ZeroDivisionError"),

@@ -72,7 +72,7 @@ def test_a_check_of_facts_works_and_only_its_todos_are_left(clone: Path) -> None
     done = new_check(clone, "host/queue-tiny")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(f"Wrote {CHECK}  and  {TEST}\nIts tests pass: ")
-    assert f"    {CHECK}, lines 1, 5," in done.stdout
+    assert f"    {CHECK}, lines 1, 4," in done.stdout
     assert done.stdout.endswith("Then type:\n    bash scripts/test tests/checks -k 'queue-tiny or queue_tiny'\n")
     after = files(clone)
     assert {path for path in after if after[path] != before.get(path)} == {CHECK, TEST}

@@ -67,7 +67,7 @@ _UNUSED = re.compile("|".join(rf"\b(?:{words})\b" for words in WORDS), re.IGNORE
 def texts(path: Path) -> Iterator[str]:
     """The page and every text of the file that is a message: more than one word, and not an expression of LOG."""
     tree = ast.parse(path.read_text())
-    yield re.sub(r"(?s)^See also\n.*", "", ast.get_docstring(tree) or "", flags=re.MULTILINE)
+    yield re.sub(r"(?s)^## See also\n.*", "", ast.get_docstring(tree) or "", flags=re.MULTILINE)
     patterns = {id(part) for call in ast.walk(tree) if _is_line(call) for part in _patterns(call)}
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
@@ -110,10 +110,9 @@ def sentences(page: str) -> Iterator[str]:
     """The sentences of a page, its code and the quoted output of programs left out."""
     for block in re.split(r"\n\s*\n", page):
         lines = block.splitlines()
-        if len(lines) > 1 and re.fullmatch("-{3,}", lines[1]):
-            if lines[0] == "See also":
-                continue
-            lines = lines[2:]
+        heading = lines.pop(0) if lines and lines[0].startswith("## ") else ""
+        if heading == "## See also":
+            continue
         if not any(line.startswith("    ") for line in lines):
             yield from re.split(r"(?<=[.?!])\s+", re.sub(r"`[^`]*`", "`", " ".join(lines)))
 
@@ -128,6 +127,6 @@ def test_sentences_are_short(path: Path) -> None:
 
 def test_an_old_word_and_a_long_sentence_are_found(tmp_path: Path) -> None:
     check = tmp_path / "check.py"
-    check.write_text('"""A title.\n\nFix\n---\nMend it.\n"""\nLOG = (Line("told by a log", told="The rank came"),)\n')
+    check.write_text('"""A title.\n\n## Fix\nMend it.\n"""\nLOG = (Line("told by a log", told="The rank came"),)\n')
     assert [match[0] for text in texts(check) for match in _UNUSED.finditer(text)] == ["Mend", "came"]
     assert len([one for one in sentences("It " + "is " * 30 + "long. It is not.") if len(one.split()) > LONGEST]) == 1
