@@ -148,17 +148,15 @@ def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None,
     planned, wait = job.first.nnodes or 0, agents_wait(job)
     again = "re" if rendezvous is not None and rendezvous.round else ""  # the start of the wait is unknown then
     absent = absent_numbers(job, came)
-    who = f"node{'s' if absent[1:] else ''} {together(map(str, absent[:SHOWN]))}" if absent else ""
-    who = who or f"{planned - came} node{'s' if planned - came > 1 else ''}"
     hosts = [agent.host for agent in rendezvous.agents if agent.host] if rendezvous else []
     hosts = hosts or ([node.name for node, _ in job.agents] if absent else [])
-    meets = endpoint(job.first.master_addr or view.host, view.port)
+    joined = f" ({together(hosts[:SHOWN])})" if hosts else ""
+    waited = f" {wait.so_far}; {wait.ends}" if wait.waited and not again else ""
     late = bool(again) or not any(job.agents) or not wait.over
     return Finding.about(
         nodes_without_agents(job, came) if again else (),
-        f"{came} of {planned} nodes {again}joined {meets}{f' ({together(hosts[:SHOWN])})' if hosts else ''}; {who} "
-        f"{'has' if planned - came == 1 else 'have'} not {again}joined"
-        f"{'' if again or not wait.waited else f' {wait.so_far}; {wait.ends}'}.",
+        f"{came} of {planned} nodes {again}joined {endpoint(job.first.master_addr or view.host, view.port)}{joined}; "
+        f"{absent_called(absent, planned - came)} not {again}joined{waited}.",
         title=NODES_NOT_JOINED,
         evidence=(
             *(
@@ -171,6 +169,15 @@ def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None,
         severity="warn" if late else None,
         matters="the nodes of the last round may still rejoin" if again else join_later(job, wait),
     )
+
+
+def absent_called(numbers: Sequence[int], count: int) -> str:
+    """Return the subject and verb of a sentence about nodes that have not joined, by number if known."""
+    if numbers:
+        nodes = f"node{'s' if numbers[1:] else ''} {together(map(str, numbers[:SHOWN]))}"
+    else:
+        nodes = f"{count} node{'s' if count > 1 else ''}"
+    return f"{nodes} {'has' if count == 1 else 'have'}"
 
 
 def absent_numbers(job: LiveJob, came: int) -> list[int]:

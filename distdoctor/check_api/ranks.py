@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -256,11 +256,9 @@ def accused(cluster: Cluster, errors: Sequence[RankError]) -> AccusedNodes:
     by_node: dict[Node, set[Node]] = {}
     for node, _, others in accusing:
         by_node.setdefault(node, set()).update(others)
-    suspected = {other for others in by_node.values() for other in others}
-    agreed = {one for one in suspected if all(one in others for node, others in by_node.items() if node is not one)}
-    if len(agreed) != 1:
-        return _one_of(cluster, suspected | set(by_node))
-    (culprit,) = agreed
+    culprit = _named_by_all(by_node)
+    if culprit is None:
+        return _one_of(cluster, set(by_node).union(*by_node.values()))
     reporters = {node for node in by_node if node is not culprit}
     texts = [text for node, text, _ in accusing if node is not culprit]
     sure = len(reporters) != 1 or all(_ANSWERED.search(text) for text in texts)
@@ -270,6 +268,13 @@ def accused(cluster: Cluster, errors: Sequence[RankError]) -> AccusedNodes:
         _in_order(cluster, reporters),
         next((place for text in texts for place in addresses(text)), None),
     )
+
+
+def _named_by_all(named: Mapping[Node, set[Node]]) -> Node | None:
+    """Return the only node that all others name; ``named``: node -> the nodes that its errors name."""
+    suspects = set().union(*named.values())
+    agreed = [one for one in suspects if all(one in others for node, others in named.items() if node is not one)]
+    return agreed[0] if len(agreed) == 1 else None
 
 
 def _one_of(cluster: Cluster, suspects: set[Node]) -> AccusedNodes:

@@ -78,14 +78,7 @@ def inspect(wanted: Wanted, meanwhile: Callable[[], object] = lambda: None) -> N
 def _chosen(found: Sequence[LocalJob], wanted: Wanted, scan: jobs.Scan) -> LocalJob:
     """Return the one wanted job. Raises NoJob."""
     if wanted.pid is not None:
-        theirs = [job for job in found if wanted.pid in job.members] or [
-            job for job in found if any(wanted.pid in scan.above(pid) for pid in job.members)
-        ]
-        if len(theirs) > 1:
-            raise NoJob(f"--pid {wanted.pid} started {len(theirs)} jobs; say which: {_listed(theirs)}")
-        if theirs:
-            return theirs[0]
-        raise NoJob(f"--pid {wanted.pid}: {_no_such_process(wanted.pid, scan)}")
+        return _of_pid(found, wanted.pid, scan)
     if wanted.run_id is not None:
         found = [job for job in found if job.run_id == wanted.run_id]
         if not found:
@@ -102,12 +95,27 @@ def _chosen(found: Sequence[LocalJob], wanted: Wanted, scan: jobs.Scan) -> Local
     if found:
         listed = "; ".join(filter(None, (_listed(here), *there[:LISTED])))
         raise NoJob(f"{len(found)} jobs run here; say which: {listed}")
+    raise NoJob(_no_job(scan))
+
+
+def _of_pid(found: Sequence[LocalJob], pid: int, scan: jobs.Scan) -> LocalJob:
+    """Return the job that the process belongs to, or that it started. Raises NoJob."""
+    started = (job for job in found if any(pid in scan.above(member) for member in job.members))
+    candidates = [job for job in found if pid in job.members] or [*started]
+    if len(candidates) > 1:
+        raise NoJob(f"--pid {pid} started {len(candidates)} jobs; say which: {_listed(candidates)}")
+    if not candidates:
+        raise NoJob(f"--pid {pid}: {_no_such_process(pid, scan)}")
+    return candidates[0]
+
+
+def _no_job(scan: jobs.Scan) -> str:
     if hidden := _of_others(scan):
         users = ", ".join(sorted({one.user for one in hidden}))
         pids = ", ".join(str(one.pid) for one in hidden[:8])
-        raise NoJob(f"what looks like a job here belongs to {users} (pid {pids}): run this as that user or as root")
+        return f"what looks like a job here belongs to {users} (pid {pids}): run this as that user or as root"
     more = f"; {_HIDDEN}" if _hides() else ""
-    raise NoJob(f"no process of a PyTorch job is here; run this on one of its nodes, or give --pid{more}")
+    return f"no process of a PyTorch job is here; run this on one of its nodes, or give --pid{more}"
 
 
 _HIDDEN = "/proc hides the processes of others from this user (hidepid): run this as that user or as root"

@@ -476,16 +476,26 @@ def sample_paths(
     if end - time.monotonic() < 2 * _WATCHED or (alone and len(traced) < 2):
         return {}
     main_of = {pid: (mains or {}).get(pid, pid) for pid in traced}
-    before = {pid: _main(pid, main_of[pid]) for pid in traced}
-    time.sleep(_WATCHED)
-    busy = [pid for pid in traced if _computes(before[pid], _main(pid, main_of[pid]))]
+    busy = _computing(main_of)
     everyone = len(busy) == len(traced)
     if not busy or (everyone and alone):
         return {}
-    found: dict[int, set[StackPath]] = {pid: set() for pid in busy[: MOST_OF_ALL if everyone else MOST_PROCESSES]}
+    return _sampled(busy[: MOST_OF_ALL if everyone else MOST_PROCESSES], main_of, end + MORE_SECONDS)
+
+
+def _computing(main_of: Mapping[int, int]) -> list[int]:
+    """Return the processes whose main thread computes, as seen for a moment."""
+    before = {pid: _main(pid, main) for pid, main in main_of.items()}
+    time.sleep(_WATCHED)
+    return [pid for pid, main in main_of.items() if _computes(before[pid], _main(pid, main))]
+
+
+def _sampled(pids: Sequence[int], main_of: Mapping[int, int], end: float) -> dict[int, set[StackPath]]:
+    """Return the paths of each process in samples until ``end``, or until it has enough of them."""
+    found: dict[int, set[StackPath]] = {pid: set() for pid in pids}
     ran = {pid: _cpu(pid, main_of[pid]) for pid in found}
     taken = dict.fromkeys(found, 0)
-    while time.monotonic() <= end + MORE_SECONDS:
+    while time.monotonic() <= end:
         left = [pid for pid in found if taken[pid] < MOST_SAMPLES and len(found[pid]) < PATHS]
         if not left:
             break

@@ -163,25 +163,33 @@ class LiveJob:
     @cached_property
     def gone(self) -> dict[int, str]:
         """Return the node of each rank that joined on a node with facts here and has no live process there."""
-        found = {
+        ended = {
             r.number: r.node.name for r in self.ranks if r.place.kind == live_places.ENDED and r.number is not None
         }
+        if any(rank.number is None for rank in self.ranks):  # each may be one that seems to be gone
+            return dict(sorted(ended.items()))
+        missing = {**dict(self._missing_in_ras()), **dict(self._missing_members())}
+        return dict(sorted({**{n: node for n, node in missing.items() if n not in self.numbers}, **ended}.items()))
+
+    def _missing_members(self) -> Iterator[tuple[int, str]]:
+        """Yield (rank, node) of members of the default group on nodes whose processes were all read."""
         group = self.store.default_group if self.store and not self.store.restarted else None
-        unknown = any(rank.number is None for rank in self.ranks)
-        here = {n.identity.hostname: n.name for n, job in self.facts if all(p.readable for p in job.processes)}
-        hosts_ranks = {rank.node.name for rank in self.ranks}
-        lives = {(node.name, rank) for node, job in self.facts for rank in job.strangers}
-        for member in group.members if group and not unknown else ():
-            name = here.get(member.host)
-            if name in hosts_ranks and member.rank not in self.numbers and (name, member.rank) not in lives:
-                found[member.rank] = str(name)
+        readable = {n.identity.hostname: n.name for n, job in self.facts if all(p.readable for p in job.processes)}
+        with_ranks = {rank.node.name for rank in self.ranks}
+        strangers = {(node.name, rank) for node, job in self.facts for rank in job.strangers}
+        for member in group.members if group else ():
+            name = readable.get(member.host, "")
+            if name in with_ranks and (name, member.rank) not in strangers:
+                yield member.rank, name
+
+    def _missing_in_ras(self) -> Iterator[tuple[int, str]]:
+        """Yield (rank, node) of processes on these nodes that NCCL's RAS misses."""
         for node, job in self.facts:
-            own = {socket.local for one in job.processes for socket in one.sockets or ()}
+            addresses = {socket.local for one in job.processes for socket in one.sockets or ()}
             pids = {one.pid for one in job.processes}
             for lost in job.ras.missing if job.ras is not None and job.ras.bereft else ():
-                if lost.host in own and lost.pid not in pids and lost.rank not in self.numbers and not unknown:
-                    found.setdefault(lost.rank, node.name)
-        return dict(sorted(found.items()))
+                if lost.host in addresses and lost.pid not in pids:
+                    yield lost.rank, node.name
 
     @cached_property
     def claims(self) -> dict[int, list[LiveRank]]:

@@ -395,30 +395,39 @@ def by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(UNSEEN, sure=False)
     if one.torch is None:
         return Place(STARTING, why="has not loaded torch", sure=False)
-    sockets = one.sockets or ()
-    if any(s.state == "SYN_SENT" and s.remote_port in ports for s in sockets):
+    if any(s.state == "SYN_SENT" and s.remote_port in ports for s in one.sockets or ()):
         return Place(MASTER)
     whole, begun = threads_of(one, "pt_gloo_runloop"), threads_of(one, "gloo_tcp_loop")
-    if any(True for _ in dialling(one, ports)) and begun and not whole:
+    if begun and not whole and any(True for _ in dialling(one, ports)):
         return Place(PEERS)
     if compiles(below):
         return Place(COMPILING)
     if _polls_store(main, ports) and connected(one, ports):
         return Place(GROUP, sure=bool(begun))
     if whole:
-        if is_futex(main) and in_flight(one):
-            return Place(COLLECTIVE)
-        # NCCL, too, reads its sockets, while it makes a communicator. gloo's send, recv and monitored_barrier wait in
-        # the main thread, with a time limit (``UnboundBuffer::waitRecv``). A polling process may wait for one.
-        joins = main.reads.startswith("socket:") and threads_of(one, "pt_nccl")
-        polls = serves(main) or (sleeps(main) and switches_of(one) > 1)
-        return Place(CODE, why=waiting(main), sure=not (joins or polls or (is_futex(main) and main.timed)))
+        return _with_group(one, main)
     if begun:
         return Place(PEERS) if is_futex(main) else Place(CODE, why=waiting(main), sure=is_outside_collectives(main))
+    return _before_groups(one, main)
+
+
+def _with_group(one: JobProcess, main: JobThread) -> Place:
+    """Return the place of a rank that has a complete group of gloo."""
+    if is_futex(main) and in_flight(one):
+        return Place(COLLECTIVE)
+    # NCCL, too, reads its sockets, while it makes a communicator. gloo's send, recv and monitored_barrier wait in the
+    # main thread, with a time limit (``UnboundBuffer::waitRecv``). A polling process may wait for one.
+    joins = main.reads.startswith("socket:") and threads_of(one, "pt_nccl")
+    polls = serves(main) or (sleeps(main) and switches_of(one) > 1)
+    return Place(CODE, why=waiting(main), sure=not (joins or polls or (is_futex(main) and main.timed)))
+
+
+def _before_groups(one: JobProcess, main: JobThread) -> Place:
+    """Return the place of a rank that has begun no group and is not seen to connect."""
     switches, asleep = switches_of(one), sleeps(main)
-    if hosts_store(one) and (asleep or switches > POLLS):
-        return Place(HOSTING) if switches > POLLS else Place(CODE, why=waiting(main), sure=switches == 0)
-    if asleep and not sockets and switches > 0:
+    if hosts_store(one) and switches > POLLS:
+        return Place(HOSTING)
+    if asleep and not hosts_store(one) and not one.sockets and switches > 0:
         return Place(MASTER, sure=False)
     return Place(CODE, why=waiting(main), sure=is_outside_collectives(main) or (asleep and switches == 0))
 
