@@ -363,17 +363,15 @@ def master_port_owner(cluster: Cluster, nodes: Sequence[Node]) -> tuple[Node | N
     return owner, owner.name if owner else node0_name(cluster, nodes[0])
 
 
-def taken_port_finding(
-    cluster: Cluster, nodes: Sequence[Node], what: str, evidence: Iterable[str], rest: str = ""
-) -> Finding:
-    """Return the finding about the service on node 0's port: ``what``, on which port, and the ``rest``."""
+def taken_port_finding(cluster: Cluster, nodes: Sequence[Node], service: str, evidence: Iterable[str]) -> Finding:
+    """Return the finding about the service on node 0's port; ``service`` begins its sentence."""
     owner, name = master_port_owner(cluster, nodes)
     bind = owner.network.bind if owner else None
     port, holders = nodes[0].plan.master_port, bind.holders if bind else ()
     serves = bool(bind and bind.answer and bind.answer.kind == "tcpstore")
     return Finding.about(
         [name],
-        f"{what} on port {port} of {name}{rest}.",
+        f"{service} on port {port} of {name}.",
         evidence=(
             *evidence,
             *(f"{name}: {port_holder_evidence(replace(holder, hosts_store=serves), port)}" for holder in holders),

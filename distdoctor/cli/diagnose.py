@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distdoctor import __version__, interrupts, streams
 from distdoctor.cli.checks import known_ids, load_checks
@@ -30,12 +30,6 @@ from distdoctor.model.findings import Finding
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report, ReportNode
 from distdoctor.model.text import clean
-
-if TYPE_CHECKING:
-    from distdoctor.judge.catalog import Check
-    from distdoctor.logs.reading.reader import Source
-    from distdoctor.model.observer import Observer
-    from distdoctor.model.report import Report
 
 
 def diagnose_files(files: Iterable[Path], which: LogFlags, flags: ReportFlags) -> int:
@@ -60,7 +54,7 @@ def judged(
     which: LogFlags,
     *,
     whole: bool,
-    sources: Sequence[Source] | None = None,
+    sources: Sequence[reader.Source] | None = None,
     observer: Observer | None = None,
 ) -> tuple[Report, int | None]:
     """Return the report on these paths, and the signal that ended the run, if one did. Raises UsageError.

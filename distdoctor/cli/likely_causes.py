@@ -284,7 +284,7 @@ def candidates_of(symptom: Symptom, text: str, judged: Sequence[PossibleCause] =
     return (*explained, *(check for check in judged if check.check not in known))
 
 
-def similar(text: str, checks: Sequence[Check], most: int = 3) -> list[Check]:
+def similar(text: str, checks: Sequence[Check]) -> list[Check]:
     """Return the checks whose messages share rare words with ``text``, the nearest first."""
     wanted = _words(text)
     words = {check.id: _words(" ".join((*messages(check), check.title))) for check in checks}
@@ -294,7 +294,7 @@ def similar(text: str, checks: Sequence[Check], most: int = 3) -> list[Check]:
         for check in checks
     }
     near = sorted((check for check in checks if scores[check.id] >= 0.5), key=lambda check: -scores[check.id])
-    return near[:most]
+    return near[:3]
 
 
 def _words(text: str) -> set[str]:

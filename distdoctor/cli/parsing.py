@@ -103,7 +103,7 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
+def nearest(wrong: str, known: Iterable[str]) -> str:
     """Return ``; did you mean A, B or C?``: those of ``known`` that are near as a whole or in a part, empty if none
     is."""
     names = sorted(known)
@@ -112,10 +112,10 @@ def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
         for part in {name, *name.split("/"), *name.rpartition("/")[2].split("-")}:
             parts.setdefault(part, []).append(name)
     near = [name for name in names if wrong and wrong in name]
-    near += get_close_matches(wrong, names, n=most, cutoff=0.6)
-    near += [name for part in get_close_matches(wrong, parts, n=most, cutoff=0.75) for name in parts[part]]
+    near += get_close_matches(wrong, names, n=3, cutoff=0.6)
+    near += [name for part in get_close_matches(wrong, parts, n=3, cutoff=0.75) for name in parts[part]]
     near = near or [name for name in names if "/" in wrong and name.startswith(wrong.partition("/")[0] + "/")]
-    nearest_names = list(dict.fromkeys(near))[:most]
+    nearest_names = list(dict.fromkeys(near))[:3]
     joined = " or ".join(part for part in (", ".join(nearest_names[:-1]), *nearest_names[-1:]) if part)
     return f"; did you mean {joined}?" if nearest_names else ""
 

@@ -13,16 +13,12 @@ import socket
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distdoctor.model.stages import BARRIER, COLLECTIVE, GLOO, NCCL, STORE
 from distdoctor.model.text import shortened
 from distdoctor.ranks import devices, groups, subgroups
 from distdoctor.ranks.groups import State
-
-if TYPE_CHECKING:
-    from distdoctor.ranks.groups import State
-
 
 # TCPStore in a rank's process: hosting one, and using one as a client.
 
