@@ -14,9 +14,10 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a run. One that is ignored from the start (``nohup``, a script's ``&``) stays ignored."""
 
 TOGETHER_SECONDS = 2.0
-"""Seconds in which a further signal is the same event, not impatience: when a job's time is up, SLURM sends SIGTERM to
-its processes and once more to those of each step; below torchrun a rank gets what is sent to all, and then what its
-agent passes on."""
+"""Seconds in which a further signal is the same event, not impatience.
+
+At the end of a job's time, SLURM sends SIGTERM to its processes, and again to those of each step. Below torchrun a rank
+gets the signal that is sent to all, and then the one that its agent passes on."""
 
 
 class Interrupted(BaseException):

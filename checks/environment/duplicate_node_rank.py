@@ -150,7 +150,7 @@ def node_to_renumber(blamed: list[Node], missing: tuple[int, ...]) -> Node:
 
 
 def renumbering_fixes(nodes: list[Node], wrong: Node, missing: tuple[int, ...]) -> tuple[Fix, ...]:
-    """Another number for one; below a launcher, which has one line for all and numbers them itself, none."""
+    """Return the fix: another number for one node, or no number if a launcher numbers the nodes itself."""
     if any(node.plan.task is None for node in nodes):
         return (fix(wrong, missing),)
     source = nodes[0].plan.sources.get("node_rank", "")
@@ -162,7 +162,7 @@ def renumbering_fixes(nodes: list[Node], wrong: Node, missing: tuple[int, ...]) 
 
 
 def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> tuple[Fix, ...]:
-    """One host, with one node rank: the launch line was run there twice, unless several nodes are meant to be on it."""
+    """Return fixes for a start line that was run twice on one host, unless several nodes are meant to be on it."""
     pids = together(str(n.identity.pid) for n in nodes)
     hostname = nodes[0].identity.hostname
     once = Fix.on(
@@ -177,8 +177,7 @@ def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> t
 
 
 def missing_ranks_left(cluster: Cluster, nodes: list[Node]) -> tuple[int, ...]:
-    """Return the node ranks that no node declared; the rendezvous may have assigned one of them to a claimant
-    already."""
+    """Return the node ranks that no node declared; the rendezvous may have assigned one to a claimant already."""
     declared = {n.plan.node_rank for n in cluster.nodes if n.plan.node_rank is not None}
     total = max((n.plan.nnodes or 0 for n in nodes), default=0)
     return tuple(r for r in range(min(total, 100_000)) if r not in declared) or missing_node_ranks(cluster)

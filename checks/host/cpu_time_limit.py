@@ -29,7 +29,7 @@ SEVERITY = "warn"
 MATTERS = "the kernel ends a rank that has used so much CPU time"
 LOOKS_AT = ("host.limits",)
 LONG = 86_400
-"""Seconds; a job that lasts as long has been told of its end."""
+"""Seconds from which a limit is left unreported."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

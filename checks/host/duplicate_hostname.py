@@ -70,14 +70,15 @@ def finding(cluster: Cluster, name: str, nodes: list[Node]) -> Finding:
 
 
 def unreachable(nodes: list[Node], host: Node) -> bool:
-    """Return whether one of the nodes does not find ``host``, were the store there: by none of the addresses that
-    the name has on it, which torch tries one after the other (TCPStore's socket.cpp)."""
+    """Return whether one of the nodes would not find a store on ``host`` by the addresses of the name.
+
+    torch tries them one after the other (TCPStore's socket.cpp)."""
     others = (node for node in nodes if node.host_key != host.host_key)
     return any(not {*addresses(node)} & {*host.addresses} for node in others)
 
 
 def addresses(node: Node) -> list[str]:
-    """Those of its name, seen from itself, by which another host can be meant."""
+    """Return the addresses of its name, as it resolves there, without loopback."""
     announced = node.host.announced
     return [address for address in announced.addresses if not is_loopback(address)] if announced is not None else []
 

@@ -58,9 +58,9 @@ SHARED_LIMIT = 4096
 """Largest limit of a user that processes out of sight are believed to use up: RHEL's default for users (20-nproc.conf).
 The kernel counts a user's processes in all containers of the machine (setrlimit(2), RLIMIT_NPROC)."""
 OF_THE_CHECK = 10
-"""Processes and threads that a check has beside its ranks, at most; not all of them are there when it counts."""
+"""Most processes and threads of a check in addition to its ranks; not all of them exist when it counts."""
 ABORTED = "by signal 6"
-"""Of a rank that got no thread where nobody catches that: C++ ends it by abort() (std::terminate)."""
+"""End of a rank that got no thread where nobody catches that: C++ calls abort() (std::terminate)."""
 WORDS = ("Resource temporarily unavailable", NO_THREAD, "Thread creation failed")
 RAISE_ANY = (
     "Raise the limit of processes and threads in the shell that starts the job (ulimit -u). Or raise that of its "
@@ -159,8 +159,9 @@ def is_tight(node: Node, room: Room, refused: bool) -> bool:
 
 
 def ended_there(node: Node, room: Room) -> bool:
-    """Return whether a process ended there without a word, the store's or a rank's, where there is no room for all
-    ranks: a library that gets no thread ends its process as it likes."""
+    """Return whether the store's process or a rank ended there without a message, for lack of room for all ranks.
+
+    A library that gets no thread ends its process in its own way."""
     died = [entry.error or "" for rank in node.facts.ranks for entry in rank.stages if entry.detail.get("died")]
     if room.left < need(node) + OF_THE_CHECK and any(error.endswith(ABORTED) for error in died):
         return True

@@ -82,7 +82,7 @@ def in_same_network(peer: Node, address: str, length: int) -> bool:
 
 
 def silent_addresses(node: Node) -> Iterator[tuple[str, str, int, str]]:
-    """(interface, address, prefix length, what keeps it silent) of each address for which the node gives no answer.
+    """Yield (interface, address, prefix length, reason) of each address for which the node gives no answer.
 
     IPv6 asks otherwise (neighbour discovery), but not either on a card without ARP. A tunnel has no hardware address.
     """
@@ -134,8 +134,9 @@ def is_unknown_host(cluster: Cluster, contact: Contact) -> bool:
 
 
 def failed_contacts_to(source: Node, target: Node, outcomes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """(address, what was seen) of each connection from one node to the other that ended so, where no packet filter and
-    no routing table says why."""
+    """Yield (address, evidence) of each connection from one node to the other with such an outcome.
+
+    Those that a packet filter or a routing table explains are left out."""
     contact = source.network.contact
     if contact is not None and not source.meeting.joined and contact.address in target.addresses:
         link = Link(target.facts.key, contact.address, contact.port, (), contact.outcome, contact.errno)

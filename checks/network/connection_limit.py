@@ -185,8 +185,9 @@ def late_connections(cluster: Cluster, node: Node) -> dict[Node, LateConnections
 
 
 def held_back(late: dict[Node, LateConnections], node: Node) -> bool:
-    """Return whether something that is not seen limits new connections to this node: some were answered, and those that
-    were late lost two SYNs and more each, where no other packet was lost and no network card went down."""
+    """Return whether something unseen limits new connections to this node.
+
+    Some were answered, and the late ones lost two SYNs or more, but no other packet and no network card."""
     if not any(one.established for one in late.values()):
         return False  # its address leads nowhere
     steady = not any(any((member.host.link_losses or {}).values()) for member in (node, *late))

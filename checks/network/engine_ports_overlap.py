@@ -44,9 +44,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         uses = uses_of(node)
         same = [
             (port, (earlier, other))
-            for port, its in uses.items()
-            for at, other in enumerate(its)
-            for earlier in its[:at]
+            for port, users in uses.items()
+            for at, other in enumerate(users)
+            for earlier in users[:at]
         ]
         for port, ((use, setting), (other, its_setting)) in same:
             yield Finding.about(
@@ -54,11 +54,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 f"{node.plan.engine} needs port {port} of {node.name} twice: for {use} ({setting}) and for {other} "
                 f"({its_setting}).",
                 evidence=(f"{node.name}: {setting} and {its_setting} both come to port {port}",),
-                fixes=(move(node, (setting, its_setting), {*uses}),),
+                fixes=(move_port_fix(node, (setting, its_setting), {*uses}),),
             )
         first = node.variables.get("VLLM_PORT", "")
         if node.plan.engine == "vLLM" and first.isdecimal():
-            yield from tried(node, int(first), uses)
+            yield from port_scan_warning(node, int(first), uses)
 
 
 def uses_of(node: Node) -> dict[int, list[Use]]:
@@ -74,7 +74,7 @@ def uses_of(node: Node) -> dict[int, list[Use]]:
     return uses
 
 
-def tried(node: Node, first: int, uses: dict[int, list[Use]]) -> Iterator[Finding]:
+def port_scan_warning(node: Node, first: int, uses: dict[int, list[Use]]) -> Iterator[Finding]:
     """Yield the warning about fixed ports that vLLM may take for something else."""
     near = sorted(port for port in uses if first <= port < first + SCANNED)
     if not near:
@@ -85,17 +85,19 @@ def tried(node: Node, first: int, uses: dict[int, list[Use]]) -> Iterator[Findin
         f"VLLM_PORT {first} is just below port {near[0]}, which vLLM needs for {use} ({setting}) on {node.name}.",
         severity="warn",
         evidence=(f"{node.name}: VLLM_PORT={first}; vLLM tries {first}, {first + 1} and so on for its own sockets",),
-        fixes=(Fix.on(node, "Leave room above VLLM_PORT.", env={"VLLM_PORT": str(clear(first, {*uses}))}),),
+        fixes=(
+            Fix.on(node, "Leave room above VLLM_PORT.", env={"VLLM_PORT": str(first_port_with_room(first, {*uses}))}),
+        ),
     )
 
 
-def clear(first: int, ports: set[int]) -> int:
+def first_port_with_room(first: int, ports: set[int]) -> int:
     """Return a first port with SCANNED ports free of fixed ones, below ``first`` if there is room."""
     steps: tuple[int, ...] = (*range(first, 1024, -100), *range(first, 65000, 100))
     return next(port for port in steps if not any(port <= used < port + SCANNED for used in ports))
 
 
-def move(node: Node, settings: Sequence[str], ports: set[int]) -> Fix:
+def move_port_fix(node: Node, settings: Sequence[str], ports: set[int]) -> Fix:
     """Return the fix that moves the HTTP port if it is one of the two, else the other option; an option that two uses
     have in common is left out."""
     if settings[0] == settings[1] and settings[0].endswith(SIDE_CHANNEL):
@@ -108,7 +110,7 @@ def move(node: Node, settings: Sequence[str], ports: set[int]) -> Fix:
         (name for name in ("--port", *settings) if name in settings and name != "--dist-init-addr"), settings[0]
     )
     taken = next(used.port for used in node.plan.ports if used.setting in settings)
-    port = clear(taken + 1000, ports)
+    port = first_port_with_room(taken + 1000, ports)
     if setting.startswith("--"):
         return Fix.on(node, f"Give {setting} another port.", flags={setting: str(port)})
     return Fix.on(node, f"Give {setting} another port.", env={setting: str(port)})

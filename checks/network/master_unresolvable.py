@@ -118,8 +118,9 @@ def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, .
 
 
 def node0_name_meant(cluster: Cluster, bad: list[Node], master: str) -> str | None:
-    """Return what node 0 is called where it is not this: by those who can resolve their name for it, else by itself,
-    if that is nearly the same and not merely the name of another number."""
+    """Return another name for node 0: one that other nodes can resolve, else its own name.
+
+    Its own name has to be nearly the same, and to differ in more than a number."""
     other = label(master)
     if other in {label(node.identity.hostname) for node in cluster.nodes}:
         return None

@@ -107,9 +107,9 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
 def _shared(node: Node) -> Iterator[str]:
     """Yield the addresses of a node in the network in which it meets the others.
 
-    A container network behind address translation has the same addresses on every host, and so has a service's address
-    on a bridge or on loopback, or one without a network of its own (/32): these are in no network that hosts share, and
-    the route from them to the master leads over a gateway.
+    A container network behind address translation has the same addresses on every host. So has a service's address on
+    a bridge or on loopback, or one without a network of its own (/32). Hosts share no network that has them, and the
+    route from them to the master leads over a gateway.
     """
     for interface in node.interfaces:
         if interface.loopback or not interface.up or is_virtual(interface.name):

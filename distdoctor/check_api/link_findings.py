@@ -62,7 +62,7 @@ def unanswered_below_ip(edges: Sequence[FailingLink]) -> bool:
     """Return whether no host answered ARP or neighbour discovery for any of these addresses.
 
     The kernel then returns EHOSTUNREACH by itself, after three requests, a second each (arp(7): mcast_solicit,
-    retrans_time_ms; to the socket it looks like an ICMP message): no packet of TCP was sent, and no port or rule is the
+    retrans_time_ms). To the socket it looks like an ICMP message. No packet of TCP was sent, and no port or rule is the
     cause. Not so if the host answered the same node for that address at the store's port: those packets took another
     route.
     """

@@ -62,8 +62,8 @@ class LocalJob:
     def store_of_sockets(self) -> tuple[str, int] | None:
         """Return the address of the store by the sockets of its ranks, for a job without variables.
 
-        One of them serves it, or most of them are connected, or try to connect, to one port: of several such ports the
-        one that they connected to first, since gloo and NCCL connect ranks only with the help of the store.
+        One of them serves it, or most of them are connected, or try to connect, to one port. Of several such ports it
+        is the first: gloo and NCCL connect ranks only with the help of the store.
         """
         tables = SocketTables()
         dialled: list[tuple[str, int]] = []

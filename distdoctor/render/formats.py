@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from distdoctor.render.style import Style
 
 Renderer = Callable[["Report", "Style"], str]
-"""The whole of what is written, with a newline at its end."""
+"""Function that returns the whole output, with a newline at its end."""
 
 
 def _of(module: str) -> Renderer:

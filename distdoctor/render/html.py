@@ -192,8 +192,8 @@ class HeatMap:
 
     names: list[str]
     rows: list[list[tuple[str, str]]]
-    """Of each cell the classes (the shade of each figure by its letter, ``b`` bad, ``s`` nothing there), and what is
-    told of it."""
+    """CSS classes of each cell (the shade of each figure by its letter, ``b`` bad, ``s`` nothing there), and its
+    tooltip."""
     figures: list[Figure]
     bad: int
     folded: bool

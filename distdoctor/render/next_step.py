@@ -42,7 +42,7 @@ _UNKNOWN = {MASTER_ADDR.flag: _MASTER, NODE_RANK.flag: (NODE_RANK.flag,)}
 FROM_ONE_PLACE = ("--hosts", "--hostfile", "--slurm-job", "--pods", "--ray")
 """Flags that name the hosts of a run which is started from here."""
 _FIX_CHARACTERS = 200
-"""A fix that is longer is not told twice."""
+"""Limit of a fix that is printed a second time, at the end."""
 
 
 def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
@@ -209,7 +209,7 @@ def _left_open(commands: Sequence[str]) -> str:
 
 def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[tuple[str, str | None]]:
     """The master where no flag of this run names it: node 0 of a job without a known one printed an address, and
-    torchrun does not read MASTER_ADDR and MASTER_PORT, whence the doctor also takes it."""
+    torchrun does not read MASTER_ADDR and MASTER_PORT, from which distdoctor takes it, too."""
     named = {*_MASTER} & {flag for flag, _ in flags}
     source = (report.plan.get("sources") or {}).get("master_addr", "")
     address, port = report.plan.get("master_addr"), report.plan.get("master_port")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HEARTBEAT = 10.0
 """Seconds of silence after which a line says what is being waited for."""
 AGAIN = 30.0
-"""Seconds after which what is known so far is told again, with the time."""
+"""Seconds after which the progress so far is printed again, with the time."""
 CALL_SECONDS = 3.0
 """The roll is called every second while nodes are waited for."""
 

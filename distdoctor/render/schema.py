@@ -116,7 +116,7 @@ MEANING: dict[type, tuple[str, dict[str, str]]] = {
         },
     ),
 }
-"""Of each part of the document what it is, and its fields in the order in which they are written."""
+"""Return the description of each part of the document, and its fields in the order of the output."""
 LATER = {Report: ("checks", "candidates"), Finding: ("local_ranks", "restart", "docs_url"), PossibleCause: ("title",)}
 """Fields that the first documents of this schema version lack."""
 

@@ -47,4 +47,4 @@ class Style:
 
 
 PLAIN = Style()
-"""For a file or a pipe, with all that is told unasked."""
+"""Style for a file or a pipe, with everything that is printed by default."""

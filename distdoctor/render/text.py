@@ -435,7 +435,7 @@ def _checks(checks: Sequence[ReportCheck]) -> Iterable[str]:
 
 
 def _value_lines(values: dict[str, Any]) -> Iterable[str]:
-    """The values of one node as sentences; what has none is told by its name."""
+    """Return the values of one node as sentences; a value without a sentence is printed by its name."""
     if "python" in values:
         where = f", {clean(values['executable'])}" if values.get("executable") else ""
         yield f"Python {clean(values['python'])}{where}"

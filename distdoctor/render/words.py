@@ -14,7 +14,7 @@ _FOLDABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#+-]*")
 FOLDED = 20_000
 """Largest number of names to fold; more are a mistyped number of nodes, and take seconds."""
 SHORT = 60
-"""Characters of names in a line that is told while a run goes on: it stays one line of a screen."""
+"""Most characters of names in a line of progress, so that it stays one line of a screen."""
 
 
 def fold(names: Iterable[str]) -> str:

@@ -114,7 +114,7 @@ def open_commands(
 
     ``hook`` input: connections from the peers to this host's ``port``; output: from this host to the peers' ``port``.
     ``port`` None: all ports. Replies are accepted, too, if a chain blocks them. Each command puts its rule first in its
-    chain; firewalld is told to trust the peers. Empty if the rules were unreadable or none of them blocks.
+    chain; for firewalld, the peers become trusted. Empty if the rules were unreadable or none of them blocks.
     """
     if firewall is None or not firewall.readable:
         return ()

@@ -77,8 +77,8 @@ def ranks_wait(job: LiveJob) -> JoinWait:
 def connect_wait(job: LiveJob) -> JoinWait | None:
     """Return the wait of clients for a store that nobody hosts yet: TCPStore tries again until its timeout.
 
-    None if facts show that the store will not open there: rank 0, or torchrun's agent that hosts the store before it
-    starts ranks, runs elsewhere or has ended, or the address is this node's own loopback and rank 0 is another node's.
+    None if facts show that the store will not open there. Its host (rank 0, or torchrun's agent before it starts ranks)
+    runs elsewhere or has ended, or the address is this node's own loopback and rank 0 is another node's.
     """
     trying = [rank for rank in job.ranks if rank.place.kind == places.MASTER]
     agents = [one for _, one in job.agents]

@@ -13,9 +13,9 @@ from distdoctor.model.facts.host import BuildLock
 from distdoctor.model.facts.network import Contact
 
 Role = Literal["agent", "launcher", "helper", "rank", "loader", "child"]
-"""torchrun's agent; any other starter of ranks (a script that forks or spawns them, the core of an engine); a process
-that serves an engine's ranks, such as its detokenizer; a rank; a worker of a DataLoader; any other process below one of
-these."""
+"""Role of a process of the job, in this order: torchrun's agent; another process that starts ranks, such as the core of
+an engine; one that serves an engine's ranks, such as its detokenizer. Then a rank; a worker of a DataLoader; any other
+process below one of these."""
 
 SERVES = "connections to port "
 """Start of :attr:`JobThread.reads` for a thread that waits until somebody connects to a TCP port."""

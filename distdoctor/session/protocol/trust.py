@@ -1,9 +1,9 @@
 """Authentication of the values in the store, and limits to what node 0 may order.
 
-If the nodes of a run share a token, each value carries an HMAC-SHA256 over the value and its key, which names the run,
-the writer and the place in its sequence: a message that is changed, moved to another key or taken from another run is
-not authentic. The token itself is never written anywhere. Without a token values are stored as they are, and a sealed
-one is refused.
+If the nodes of a run share a token, each value carries an HMAC-SHA256 over the value and its key. The key names the
+run, the writer and the place in its sequence. So a message that is changed, moved to another key or taken from another
+run is not authentic. The token itself is never written anywhere. Without a token values are stored as they are, and a
+sealed one is refused.
 """
 
 from __future__ import annotations
