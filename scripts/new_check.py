@@ -45,9 +45,7 @@ TODO: the case in which the same facts are no fault. Then name related checks be
 '''
 
 JUDGE = '''\
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "TODO: why the warning matters to a job that starts, in a clause"

@@ -24,13 +24,12 @@ Never while the other ranks wait.
 barrier/rank-missing, store/node-lost
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     FailedRank,
     Finding,
     Fix,
+    Iterator,
     nodes_of_failed,
     ranks_of_failed,
     ranks_text,

@@ -22,9 +22,7 @@ Never.
 barrier/rank-missing, collective/wrong-result, store/node-lost
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, Iterator, failed_stage_finding
 
 SEVERITY = "fail"
 PREVENTS = "results right"

@@ -22,9 +22,7 @@ Never.
 collective/rank-missing, collective/rank-conditional, collective/uneven-inputs
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_text
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, live, ranks_text
 
 SEVERITY = "fail"
 PREVENTS = "results right"

@@ -22,9 +22,7 @@ until the timeout (default 30 min, with NCCL 10 min).
 collective/mismatch, collective/slow-rank, barrier/rank-missing
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_text, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, live, ranks_text, together
 
 SEVERITY = "fail"
 PREVENTS = "results right"

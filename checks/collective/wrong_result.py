@@ -21,13 +21,12 @@ Never.
 environment/version-mismatch, collective/failed
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     FailedRank,
     Finding,
     Fix,
+    Iterator,
     Line,
     failed_ranks,
     nodes_of_failed,

@@ -21,9 +21,7 @@ The job is meant to use only some of the GPUs.
 environment/uneven-ranks, environment/pod-world-size
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, launch_variables
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, gpus, launch_variables
 
 SEVERITY = "warn"
 MATTERS = "the other GPUs of each machine stay idle"

@@ -30,9 +30,7 @@ Each process is meant to train by itself, as in a parameter search. Say so with 
 environment/pod-world-size, environment/world-size-mismatch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "each trains by itself, as a job of its own"

@@ -22,9 +22,7 @@ on nodes with GPUs no backend and `cpu:gloo,cuda:nccl`.
 environment/backend-not-built, environment/setting-mismatch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disagreement
+from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Iterator, Node, disagreement
 
 SEVERITY = "fail"
 PREVENTS = "gloo group formed"

@@ -26,12 +26,11 @@ Never for a script that names this backend.
 environment/version-mismatch, environment/torch-missing, gpu/fewer-than-ranks
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     fixes_by_command,

@@ -22,9 +22,7 @@ The address belongs to no node of the job, for example to the host of a containe
 network/master-not-node0
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, parse_address, reachable_address
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, names_of, parse_address, reachable_address
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"

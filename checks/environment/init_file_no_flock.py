@@ -21,9 +21,7 @@ Never.
 environment/stale-init-file, environment/init-file-not-shared
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Line, Node, files, names_of
+from distdoctor.check_api import Cluster, Finding, Iterator, Line, Node, files, names_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"

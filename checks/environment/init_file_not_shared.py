@@ -22,9 +22,7 @@ All ranks run on one host.
 environment/stale-init-file
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, files, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Iterator, Node, files, names_of
 
 SEVERITY = "fail"
 PREVENTS = "all met"

@@ -47,13 +47,12 @@ GPU of that number, the finding is a WARN. So are values that NCCL misreads if i
 environment/missing-variable, environment/world-size-mismatch, network/master-unresolvable
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     DEFAULT_PORT,
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     PlanProblem,

@@ -22,9 +22,7 @@ MIN nodes within that time.
 store/nodes-missing, environment/rendezvous-backend-mismatch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "with these start times, torchrun on the first nodes ends before the others join"

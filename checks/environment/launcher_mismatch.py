@@ -23,14 +23,13 @@ Never for nodes of one job.
 environment/rendezvous-backend-mismatch, environment/missing-variable, environment/world-size-mismatch
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     LAUNCH_VARIABLES,
     Cluster,
     Disagreement,
     Finding,
     Fix,
+    Iterator,
     Node,
     disagreement,
     names_of,

@@ -29,14 +29,13 @@ rank and world_size themselves need none of them.
 environment/invalid-variable, environment/duplicate-rank
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     DEFAULT_PORT,
     LAUNCH_VARIABLES,
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     PlanProblem,

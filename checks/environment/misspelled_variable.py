@@ -21,13 +21,12 @@ not read it, the finding is only INFO.
 environment/missing-variable, environment/deprecated-variable, gloo/loopback-address
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     LAUNCH_VARIABLES,
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Node,
     intended_variable,
     makes_gloo_group,

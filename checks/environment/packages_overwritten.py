@@ -24,9 +24,8 @@ environment/nccl-library-shadowed, environment/version-mismatch
 """
 
 import re
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, pip_command, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, names_of, pip_command, together
 
 SEVERITY = "warn"
 MATTERS = "which of the two is loaded depends on the order of installation"

@@ -24,9 +24,7 @@ The pods are meant to train alone, or one rank of a pod uses all of its GPUs.
 environment/scheduler-mismatch, environment/world-size-mismatch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, gpus, names_of
 
 SEVERITY = "warn"
 MATTERS = "each pod trains by itself, as a job of its own"

@@ -27,9 +27,7 @@ Never for nodes of one job.
 environment/rendezvous-id-mismatch, environment/master-mismatch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disagreement, settings
+from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Iterator, Node, disagreement, settings
 
 SEVERITY = "fail"
 PREVENTS = "all met"

@@ -21,9 +21,7 @@ Two jobs really share the endpoint, each with its own id and its own nodes.
 environment/world-size-mismatch, environment/master-mismatch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement, live, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, disagreement, live, together
 
 SEVERITY = "fail"
 MATTERS = live.STARTED_NOW

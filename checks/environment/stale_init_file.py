@@ -24,9 +24,8 @@ environment/init-file-not-shared
 """
 
 import shlex
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, duration_text, names_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, duration_text, names_of, together
 
 SEVERITY = "fail"
 LOG = (

@@ -21,9 +21,7 @@ With an elastic launch (--nnodes MIN:MAX and the c10d rendezvous), nodes beyond 
 environment/world-size-mismatch, environment/duplicate-node-rank
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, joined_other_run, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, joined_other_run, names_of
 
 SEVERITY = "fail"
 LOG = (

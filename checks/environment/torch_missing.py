@@ -21,12 +21,11 @@ With --until network, which needs no torch.
 environment/torch-shadowed, environment/torch-broken, environment/version-mismatch
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     fixes_by_command,
     install_torch_command,

@@ -27,9 +27,8 @@ nccl/rdma-device-missing, environment/engine-address
 """
 
 import re
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, Severity, names_of, some_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, Severity, names_of, some_of, together
 
 SEVERITY = "fail"
 PREVENTS = "results right"

@@ -24,12 +24,11 @@ With gloo and without that variable. With NCCL versions that support it, the job
 gpu/fewer-than-ranks, environment/world-size-mismatch
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     disagreement,
     plans_nccl_group,
     rank_count,

@@ -25,9 +25,8 @@ environment/invalid-variable, store/nodes-missing
 """
 
 from collections import Counter
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, set_launch_fix, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, live, set_launch_fix, together
 
 SEVERITY = "fail"
 MATTERS = "the nodes that joined may start; with more nodes, the last one to join decides the size"

@@ -22,10 +22,9 @@ gloo/loopback-address, gloo/interface-unreachable, mesh/peer-ports-blocked
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, failed_ranks, failed_stage_finding, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, failed_ranks, failed_stage_finding, together
 
 SEVERITY = "fail"
 LOG = (

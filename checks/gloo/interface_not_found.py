@@ -24,12 +24,11 @@ When the job forms no gloo group (backend="nccl").
 gloo/interface-unreachable, gloo/loopback-address
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     gloo_device_names,

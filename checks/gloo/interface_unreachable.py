@@ -25,12 +25,11 @@ address is unreachable; the finding is then a warning. With backend="nccl" the a
 network/wrong-interface, gloo/loopback-address, gloo/interface-not-found
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     by_luck,

@@ -35,12 +35,11 @@ network with addresses below 127, the job runs; the finding is then a warning.
 host/hostname-loopback, host/hostname-unresolvable, gloo/interface-not-found
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     by_luck,

@@ -22,9 +22,7 @@ Never.
 nccl/build-arch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, gpus, together
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

@@ -21,9 +21,7 @@ Never.
 gpu/shared-device, host/leftover-processes
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

@@ -24,9 +24,7 @@ When the job does not use that GPU; the finding is then a warning.
 gpu/hardware, gpu/arch-not-in-build, gpu/busy, gpu/out-of-memory
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, together
 
 SEVERITY = "fail"
 MATTERS = "the planned job has fewer ranks than GPUs on this node, and may not use it"

@@ -22,9 +22,7 @@ Never.
 nccl/driver-too-old
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

@@ -19,9 +19,7 @@ Never.
 nccl/driver-too-old, gpu/none-visible
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus
 
 SEVERITY = "fail"
 MATTERS = "CUDA works, but NVML and nvidia-smi do not, and NCCL uses NVML"

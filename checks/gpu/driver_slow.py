@@ -21,9 +21,7 @@ When it takes little time, as on a host with one GPU; the check then reports not
 gpu/none-visible
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, gpus
 
 SEVERITY = "warn"
 MATTERS = "every process that starts on an idle GPU waits that long, and delays the others"

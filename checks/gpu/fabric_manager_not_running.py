@@ -20,9 +20,7 @@ Never.
 nccl/nvls-fabric-manager
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

@@ -25,9 +25,7 @@ When the ranks do not use the GPU at all (backend gloo on CPU tensors).
 gpu/shared-device
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, set_launch_fix, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, set_launch_fix, together
 
 SEVERITY = "fail"
 LOG = (

@@ -23,9 +23,7 @@ Xid 13, 31, 43, 45 and 137 are errors of the program. Xid 63, 92 and 156 report 
 gpu/driver-library-mismatch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, rank_count
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, rank_count
 
 SEVERITY = "fail"
 MATTERS = "it computes now, and may fail during the job"

@@ -26,9 +26,8 @@ gpu/fewer-than-ranks
 """
 
 import re
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, rank_count
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, rank_count
 
 SEVERITY = "fail"
 MATTERS = "each planned rank has a device; a job that needs all named devices would have too few"

@@ -25,10 +25,9 @@ gpu/fewer-than-ranks, environment/backend-not-built
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, names_of
 
 SEVERITY = "fail"
 MATTERS = "the job runs on CPUs with gloo, although the node has GPUs"

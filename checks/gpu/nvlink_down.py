@@ -21,9 +21,7 @@ When only some cards of a model are bridged on purpose: the check ignores a card
 nccl/nvls-fabric-manager, gpu/hardware
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, gpus
 
 SEVERITY = "warn"
 RESET = "Reset all GPUs of the node while they are idle, or reboot; if it returns, remove the node from the job."

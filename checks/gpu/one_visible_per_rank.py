@@ -24,9 +24,8 @@ gpu/fewer-than-ranks, gpu/mask-mismatch
 """
 
 import re
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, RankFacts, failed_ranks, gpus, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, RankFacts, failed_ranks, gpus, names_of
 
 SEVERITY = "fail"
 MATTERS = "a script with cuda:LOCAL_RANK fails there with `invalid device ordinal`; one with device 0 runs"

@@ -23,9 +23,7 @@ When the program catches the error and tries again with less.
 process/killed-by-oom, host/leftover-processes
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, gpus
 
 SEVERITY = "fail"
 MATTERS = "a job that needs the whole GPU runs out of memory there, and the other ranks hang"

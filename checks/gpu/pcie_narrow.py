@@ -22,9 +22,7 @@ When the host moves little data to and from the GPU.
 gpu/nvlink-down, gpu/hardware
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, some_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, gpus, some_of
 
 SEVERITY = "warn"
 MATTERS = "data between host and this GPU is slower, and the other ranks wait for it"

@@ -22,9 +22,7 @@ With gloo, or if the ranks do not use the GPU, or with NCCL_MULTI_RANK_GPU_ENABL
 gpu/fewer-than-ranks
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, RankFacts, gpus, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, RankFacts, gpus, together
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

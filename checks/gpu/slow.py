@@ -23,10 +23,9 @@ When the job waits for data and not for its GPUs.
 gpu/throttled, gpu/busy, collective/slow-rank
 """
 
-from collections.abc import Iterator
 from statistics import median_low
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, gpus, together
 
 SEVERITY = "warn"
 MATTERS = "every step takes as long as on the slowest GPU"

@@ -21,9 +21,7 @@ limit.
 collective/slow-rank, gpu/hardware
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, some_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, gpus, some_of, together
 
 SEVERITY = "warn"
 MATTERS = "every step takes as long as on the slowest GPU"

@@ -26,10 +26,9 @@ The job neither compiles nor downloads anything. HOME is reported only if it is 
 host/disk-full, host/user-unknown, host/folder-noexec
 """
 
-from collections.abc import Iterator
 from shlex import quote
 
-from distdoctor.check_api import Cluster, Finding, Fix, Folder, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Folder, Iterator, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "a rank that writes compiled code or downloads there fails"

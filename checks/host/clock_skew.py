@@ -23,9 +23,8 @@ environment/rendezvous-id-mismatch
 """
 
 import statistics
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, names_of
 
 SEVERITY = "warn"
 NEXT = ("the time and the time service of each host, at the same moment", "timedatectl")

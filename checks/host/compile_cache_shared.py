@@ -23,9 +23,7 @@ therefore a WARN.
 process/exception
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Folder, Line, Node, files, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Folder, Iterator, Line, Node, files, names_of
 
 SEVERITY = "fail"
 PREVENTS = "store used"

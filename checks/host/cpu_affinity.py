@@ -30,9 +30,7 @@ reported either.
 collective/slow-rank, host/thread-limit
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, launch_variables, names_of, rank_count, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, launch_variables, names_of, rank_count, together
 
 SEVERITY = "warn"
 MATTERS = "ranks wait in turn for a CPU, in every step"

@@ -21,9 +21,7 @@ The job is shorter than the limit.
 process/killed-by-scheduler, host/memory-limit
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, names_of
 
 SEVERITY = "warn"
 MATTERS = "the kernel ends a rank that has used so much CPU time"

@@ -23,10 +23,9 @@ that torch, Triton, Hugging Face's libraries and checkpoints use.
 host/temporary-folder, host/shared-memory-small
 """
 
-from collections.abc import Iterator
 from shlex import quote
 
-from distdoctor.check_api import Cluster, Finding, Fix, Folder, Line, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Folder, Iterator, Line, Node, names_of
 
 SEVERITY = "fail"
 MATTERS = "what the job writes there fails: checkpoints, compile caches, temporary files"

@@ -23,12 +23,11 @@ The job still starts.
 network/master-unresolvable, host/hostname-unresolvable
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Node,
     Resolution,
     append_hosts_line,

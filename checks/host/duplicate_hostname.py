@@ -27,9 +27,7 @@ the name has the addresses of all these nodes on each of them: the ranks try one
 host/rendezvous-name, network/duplicate-address
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, is_loopback, names_of, reachable_address
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback, names_of, reachable_address
 
 SEVERITY = "fail"
 PREVENTS = "store used"

@@ -22,9 +22,7 @@ Ports that the engine has by default, and those that it picks itself, are not re
 host/master-port-ephemeral, network/engine-port-in-use
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, is_reserved
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_reserved
 
 SEVERITY = "warn"
 MATTERS = "any connection from that host may take this port before the engine binds it"

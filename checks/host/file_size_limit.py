@@ -21,9 +21,7 @@ The job writes no file of that size. Before a job it is a WARN, unless the limit
 host/disk-full, host/shared-memory-small
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, names_of
 
 SEVERITY = "fail"
 PREVENTS = "store used"

@@ -21,9 +21,7 @@ The server recovered soon (`server X OK`).
 host/disk-full, collective/slow-rank
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, live, names_of
 
 SEVERITY = "fail"
 MATTERS = "every process that uses it waits, and the other ranks wait for that process"

@@ -23,9 +23,7 @@ The job compiles nothing. For /tmp, torch.compile's default, the finding is only
 host/disk-full, host/compile-cache-shared
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Folder, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Folder, Iterator, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "a rank cannot load code compiled there, and fails"

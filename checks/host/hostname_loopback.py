@@ -20,12 +20,11 @@ All ranks are on one host, or GLOO_SOCKET_IFNAME is set: gloo then does not look
 gloo/loopback-address, host/hostname-unresolvable
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     correct_own_hosts_line,

@@ -23,12 +23,11 @@ The name is only the host's own, and every backend has its interface set: no pro
 network/master-unresolvable, host/hostname-unresolvable, gloo/loopback-address
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     names_of,

@@ -25,12 +25,11 @@ with one node: see host/rendezvous-name.
 gloo/loopback-address, host/rendezvous-name, host/hostname-loopback, network/master-unresolvable
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     has_other_hosts,

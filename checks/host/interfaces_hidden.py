@@ -22,9 +22,7 @@ Never: each backend lists the interfaces.
 gloo/init-failed, gloo/interface-not-found
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, names_of
 
 SEVERITY = "fail"
 PREVENTS = "gloo group formed"

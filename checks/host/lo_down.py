@@ -22,9 +22,7 @@ On a node with one rank that is not node 0: it sends nothing to itself.
 host/hostname-loopback, network/port-not-bindable
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, claims_node0, names_of, rank_count
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, claims_node0, names_of, rank_count
 
 SEVERITY = "fail"
 MATTERS = "the node loses all packets that it sends to itself"

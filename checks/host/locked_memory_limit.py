@@ -24,9 +24,7 @@ nothing is reported.
 nccl/init-failed
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, plans_nccl_group
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, names_of, plans_nccl_group
 
 SEVERITY = "warn"
 LOG = (

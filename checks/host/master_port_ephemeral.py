@@ -22,13 +22,12 @@ The launcher itself picked a free port, as torchrun does: that is not reported.
 network/port-in-use, host/ports-exhaustible
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     DEFAULT_PORT,
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Node,
     claims_node0,
     is_reserved,

@@ -28,12 +28,11 @@ files, too.
 store/failed, gloo/init-failed
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     device_mesh,

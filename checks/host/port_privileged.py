@@ -20,9 +20,7 @@ Never.
 network/port-not-bindable, network/port-in-use
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Line, Node, claims_node0, set_master_fixes
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Iterator, Line, Node, claims_node0, set_master_fixes
 
 SEVERITY = "fail"
 LOG = (

@@ -24,12 +24,11 @@ port.
 host/master-port-ephemeral, mesh/peer-ports-blocked
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     errors_with_words,

@@ -26,9 +26,7 @@ The machine is only busy now, and will be free when the job runs. It is unknown 
 host/cpu-affinity, collective/slow-rank, barrier/rank-stopped, host/leftover-processes
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, FailedRank, Finding, Fix, Node, names_of, starved_ranks
+from distdoctor.check_api import Cluster, FailedRank, Finding, Fix, Iterator, Node, names_of, starved_ranks
 
 SEVERITY = "warn"
 MATTERS = "the stages that failed waited for it; the job waits longer, and may start"

@@ -23,9 +23,8 @@ process/exception
 """
 
 import re
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, gpus, names_of
 
 SEVERITY = "fail"
 PREVENTS = "store used"

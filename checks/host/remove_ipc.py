@@ -21,9 +21,7 @@ INFO.
 host/shared-memory-small
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, names_of
 
 SEVERITY = "fail"
 PREVENTS = "store used"

@@ -35,14 +35,13 @@ Another launcher than torchrun starts the ranks (mp.spawn, mpirun, a scheduler),
 host/hostname-unresolvable, host/hostname-loopback, network/master-unresolvable
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     DEFAULT_PORT,
     Cluster,
     Contact,
     Finding,
     Fix,
+    Iterator,
     Node,
     Resolution,
     RouteObstacle,

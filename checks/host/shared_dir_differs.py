@@ -23,10 +23,9 @@ as another folder.
 environment/init-file-not-shared, host/disk-full
 """
 
-from collections.abc import Iterator
 from shlex import quote
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, files, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, files, names_of
 
 SEVERITY = "fail"
 PREVENTS = "results right"

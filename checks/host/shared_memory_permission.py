@@ -24,12 +24,11 @@ a WARN.
 host/shared-memory-small
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     SharedMemory,

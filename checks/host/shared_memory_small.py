@@ -25,13 +25,12 @@ a WARN: the job runs.
 host/shared-memory-permission
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Ended,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     SharedMemory,

@@ -25,9 +25,7 @@ is a WARN.
 host/shared-memory-permission
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, TemporaryFolder, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, TemporaryFolder, names_of
 
 SEVERITY = "fail"
 MATTERS = "the ranks start without one, but a DataLoader with workers, for example, fails"

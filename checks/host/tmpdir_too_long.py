@@ -20,9 +20,7 @@ multiprocessing.Manager and tensors sent between processes create one.
 host/temporary-folder
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, names_of
 
 SEVERITY = "fail"
 MATTERS = "a DataLoader with workers, or tensors sent between processes, would fail: their sockets are there"

@@ -24,9 +24,7 @@ USER and a writable HOME are set: nothing is reported.
 process/exception
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Account, Cluster, Finding, Fix, Line, Node, names_of, together
+from distdoctor.check_api import Account, Cluster, Finding, Fix, Iterator, Line, Node, names_of, together
 
 SEVERITY = "fail"
 PREVENTS = "store used"

@@ -25,9 +25,7 @@ You stopped the run on purpose.
 launch/host-unreachable, store/node-lost
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, HostCall, some_of
+from distdoctor.check_api import Cluster, Finding, Fix, HostCall, Iterator, some_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"

@@ -23,9 +23,7 @@ Never: distdoctor has no facts of that host.
 launch/host-unreachable, environment/version-mismatch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, HostCall, some_of
+from distdoctor.check_api import Cluster, Finding, Fix, HostCall, Iterator, some_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"

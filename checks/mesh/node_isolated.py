@@ -22,9 +22,7 @@ Never: all ranks connect to all others.
 mesh/peer-ports-blocked, mesh/partition, mesh/one-way
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, link_finding, link_graph, some_of
+from distdoctor.check_api import Cluster, Finding, Iterator, link_finding, link_graph, some_of
 
 SEVERITY = "fail"
 PREVENTS = "peers connected"

@@ -23,11 +23,10 @@ but not gloo; the finding is then a warning.
 mesh/peer-ports-blocked, mesh/node-isolated, mesh/partition
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
+    Iterator,
     how_links_fail,
     link_arrows,
     link_culprits,

@@ -22,14 +22,13 @@ Never: all ranks connect to all others.
 mesh/node-isolated, mesh/peer-ports-blocked, mesh/one-way
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     MAX_LINKS_LISTED,
     Cluster,
     FailingLink,
     Finding,
     Fix,
+    Iterator,
     LinkGraph,
     Node,
     link_finding,

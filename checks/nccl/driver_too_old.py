@@ -21,9 +21,7 @@ Never.
 gpu/driver-library-mismatch, gpu/none-visible
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, gpus
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

@@ -26,9 +26,8 @@ gpu/shared-device, gpu/fewer-than-ranks
 """
 
 import re
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, ranks_text
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, names_of, ranks_text
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

@@ -20,9 +20,7 @@ Never.
 nccl/p2p-broken, nccl/infiniband-unreachable
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, names_of
 
 SEVERITY = "fail"
 MATTERS = "its GPU data is copied through host memory, unlike on the other nodes"

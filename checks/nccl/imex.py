@@ -22,9 +22,8 @@ nccl/cumem-host
 """
 
 from collections import Counter
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, names_of
 
 SEVERITY = "fail"
 MATTERS = "NCCL uses the NVLinks between these nodes, and fails if it cannot"

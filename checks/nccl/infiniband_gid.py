@@ -23,9 +23,8 @@ nccl/infiniband-unreachable, nccl/infiniband-link
 """
 
 from collections import Counter
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, rdma, some_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, names_of, rdma, some_of
 
 SEVERITY = "fail"
 MATTERS = "a connection over such a port fails if NCCL uses it"

@@ -23,9 +23,7 @@ When the peer died before: its queue pairs no longer answer.
 nccl/infiniband-link, nccl/infiniband-gid
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, failed_ranks, gpus, names_of, rdma
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, failed_ranks, gpus, names_of, rdma
 
 SEVERITY = "fail"
 MATTERS = "without a router between the subnets, NCCL cannot connect these nodes"

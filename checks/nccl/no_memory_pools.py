@@ -24,9 +24,7 @@ When NCCL forms its group anyway; the check then reports nothing.
 nccl/driver-too-old, nccl/cumem-host
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

@@ -23,9 +23,7 @@ When the job calls none of these: DistributedDataParallel alone is not affected.
 nccl/init-failed, environment/setting-mismatch
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, RankFacts, names_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, RankFacts, names_of, together
 
 SEVERITY = "warn"
 MATTERS = "a job that calls it, as mixtures of experts do, fails there"

@@ -23,9 +23,7 @@ When NCCL does not use P2P (its group works) and the program moves nothing betwe
 nccl/gpudirect
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, some_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, some_of
 
 SEVERITY = "fail"
 MATTERS = "NCCL does not use P2P here, but the program's own copies between GPUs are wrong"

@@ -23,9 +23,7 @@ When the job is meant to use TCP.
 nccl/infiniband-gid
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, plans_nccl_group, rdma
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, gpus, names_of, plans_nccl_group, rdma
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

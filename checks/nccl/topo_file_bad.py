@@ -23,10 +23,9 @@ When NCCL_TOPO_FILE names a missing file: NCCL ignores it.
 environment/setting-mismatch
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, plans_nccl_group
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, names_of, plans_nccl_group
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"

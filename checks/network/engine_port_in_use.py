@@ -27,9 +27,7 @@ The holder is the server that this line is to replace, and ends first.
 network/port-in-use, network/engine-ports-overlap, host/engine-port-ephemeral
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, end_leftover_fix, port_holder_evidence
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, end_leftover_fix, port_holder_evidence
 
 SEVERITY = "fail"
 PREVENTS = "results right"

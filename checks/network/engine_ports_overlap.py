@@ -25,9 +25,7 @@ The warning about VLLM_PORT: vLLM passes over a port that something has bound be
 network/engine-port-in-use
 """
 
-from collections.abc import Iterator, Sequence
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, Sequence
 
 SEVERITY = "fail"
 MATTERS = "vLLM may take this port for another use before the one that names it"

@@ -21,9 +21,8 @@ network/port-in-use, store/foreign-store
 """
 
 import re
-from collections.abc import Iterator
 
-from distdoctor.check_api import Answer, Cluster, Finding, Node, taken_port_finding
+from distdoctor.check_api import Answer, Cluster, Finding, Iterator, Node, taken_port_finding
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"

@@ -25,14 +25,13 @@ While node 0 boots: distdoctor retries until --wait ends. No host then answers f
 network/no-route, network/master-not-node0, network/port-rejected, store/nodes-missing
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Contact,
     FailedContact,
     Finding,
     Fix,
+    Iterator,
     Node,
     contact_text,
     contacted_another_host,

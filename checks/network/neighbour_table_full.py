@@ -23,9 +23,7 @@ Never while the job connects its ranks: each of them to every other.
 mesh/peer-ports-blocked, network/duplicate-address, host/conntrack-full
 """
 
-from collections.abc import Iterator, Sequence
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Link, Node, names_of, parse_address
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Link, Node, Sequence, names_of, parse_address
 
 SEVERITY = "fail"
 PREVENTS = "peers connected"

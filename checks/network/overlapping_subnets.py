@@ -24,10 +24,9 @@ Both interfaces lead to the same switch: nothing is then reported.
 network/duplicate-address, network/master-unreachable, network/no-route
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, in_network, is_bridge, missing_node_ranks
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, in_network, is_bridge, missing_node_ranks
 
 SEVERITY = "fail"
 PREVENTS = "master resolved"

@@ -28,12 +28,11 @@ network/engine-port-in-use, network/port-not-bindable, network/foreign-service, 
 environment/duplicate-rank
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     Node,
     end_leftover_fix,

@@ -25,9 +25,8 @@ network/port-in-use
 """
 
 import os
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, other_master_port_fixes
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, other_master_port_fixes
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"

@@ -21,9 +21,7 @@ Never for a job of several nodes.
 network/port-filtered, network/master-unreachable, mesh/peer-ports-blocked
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, FailedContact, Finding, Line, master_port_findings
+from distdoctor.check_api import Cluster, FailedContact, Finding, Iterator, Line, master_port_findings
 
 SEVERITY = "fail"
 LOG = (

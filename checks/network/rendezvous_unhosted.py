@@ -27,12 +27,11 @@ With the static rendezvous, where node 0 hosts the store, and with an etcd rende
 network/master-not-node0, host/hostname-loopback, host/rendezvous-name
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Node,
     is_loopback,
     names_of,

@@ -28,14 +28,13 @@ a WARN.
 gloo/interface-unreachable, gloo/loopback-address, network/ipv6-mismatch
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     INTERFACE_VARIABLES,
     NO_GLOO,
     Cluster,
     Finding,
     Fix,
+    Iterator,
     Line,
     PickedAddress,
     by_luck,

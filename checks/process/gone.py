@@ -23,9 +23,7 @@ While the job is ending.
 process/exception, process/killed-by-oom, process/rank0-died, collective/rank-missing
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, live, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, live, together
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"

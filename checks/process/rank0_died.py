@@ -20,9 +20,7 @@ At the very end of a job.
 process/peer-died, process/exception
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, live
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, live
 
 SEVERITY = "fail"
 PREVENTS = "results right"

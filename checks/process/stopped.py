@@ -25,10 +25,9 @@ rank for moments only; distdoctor does not report these.
 barrier/rank-stopped, process/waiting-in-user-code, collective/rank-missing
 """
 
-from collections.abc import Iterator
 from shlex import quote
 
-from distdoctor.check_api import Cluster, Finding, Fix, live, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, live, names_of
 
 SEVERITY = "fail"
 MATTERS = "its ranks continue until one fails or creates another group"

@@ -28,9 +28,7 @@ is no finding about them. Nor is there one about an engine whose core waits for 
 process/stopped, host/filesystem-stalled, host/extension-lock-stale, collective/rank-missing
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Line, duration_text, live, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, duration_text, live, names_of
 
 SEVERITY = "fail"
 LOG = (

@@ -20,9 +20,7 @@ When the other job ends before this one starts.
 network/port-in-use, network/foreign-service
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Node, taken_port_finding
+from distdoctor.check_api import Cluster, Finding, Iterator, Node, taken_port_finding
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"

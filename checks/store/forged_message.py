@@ -25,9 +25,7 @@ the network damages data, and no process of the run wrote the damaged message.
 store/token-mismatch, store/foreign-store
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, node0_name
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, node0_name
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"

@@ -22,9 +22,8 @@ store/failed, network/port-not-bindable
 """
 
 import re
-from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, shorten_error
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Line, Node, names_of, shorten_error
 
 SEVERITY = "fail"
 LOG = (Line("use_libuv was requested"),)

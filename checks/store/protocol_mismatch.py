@@ -21,9 +21,7 @@ When the node belongs to another run; it then uses the wrong port.
 environment/version-mismatch, store/token-mismatch, store/nodes-missing
 """
 
-from collections.abc import Iterator
-
-from distdoctor.check_api import Cluster, Finding, Fix, Node, joined_other_run, node0_name, some_of
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, joined_other_run, node0_name, some_of
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"

@@ -25,11 +25,10 @@ Never, if it stays silent.
 network/port-in-use, network/foreign-service, store/foreign-store
 """
 
-from collections.abc import Iterator
-
 from distdoctor.check_api import (
     Cluster,
     Finding,
+    Iterator,
     Node,
     failed_contacts,
     links_to,
