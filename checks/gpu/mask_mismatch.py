@@ -116,32 +116,34 @@ def problem(node: Node) -> tuple[str, str] | None:
     CUDA reads a mask up to the first entry that is no device, and sees nothing if a device is named twice. The unique
     beginning of a UUID is enough. The driver shows no names of MIG devices.
     """
-    present = len(gpus.driver(node).devices)
-    names = [device.uuid for device in gpus.driver(node).devices if not device.error]
-    for facts in gpus.looked_at_gpus(node):
+    for facts in gpus.looked_at_gpus(node) if gpus.driver(node).devices else ():
         mask = facts.cuda_visible_devices
-        if mask is None or not present:
-            continue
-        entries = [part.strip() for part in mask.split(",")]
-        count = len(facts.visible)
-        if not count and len(set(entries)) < len(entries):
-            return mask, "names a device twice, which hides all devices"
-        if not count and not re.match(DEVICE, entries[0]):
-            if "nccl" in node.plan.backends(gpus=False):
-                why = " (SLURM sets it for a job without --gpus or --gres)" if mask == NO_FILES else ""
-                return mask or "''", f"hides every device{why}"
-            continue
-        if count < len(entries) and (text := bad_entry(entries, names, present)):
-            return mask, text
-        cut = any(device.mig for device in gpus.driver(node).devices)
-        if not count and not cut and entries[0].startswith("MIG-"):
-            return mask, f"names {entries[0]}, but MIG is off on all {present} devices"
-        too_few = count < rank_count(node)
-        if too_few and (entry := next((part for part in entries if re.match(RUN_ON, part)), None)) is not None:
-            return mask, f"lacks a comma in {entry!r}, which hides all later devices"
-        if too_few and (entry := next((part for part in entries if not re.match(DEVICE, part)), None)) is not None:
-            return mask, f"has {entry or 'an empty entry'} instead of a device, which hides all later devices"
+        if mask is not None and (text := mask_problem(node, mask, len(facts.visible))):
+            return mask or "''", text
     return None
+
+
+def mask_problem(node: Node, mask: str, count: int) -> str:
+    """Return why torch sees only ``count`` devices with this mask; empty if that is intended."""
+    devices = gpus.driver(node).devices
+    entries = [part.strip() for part in mask.split(",")]
+    if not count and len(set(entries)) < len(entries):
+        return "names a device twice, which hides all devices"
+    if not count and not re.match(DEVICE, entries[0]):
+        why = " (SLURM sets it for a job without --gpus or --gres)" if mask == NO_FILES else ""
+        return f"hides every device{why}" if "nccl" in node.plan.backends(gpus=False) else ""
+    names = [device.uuid for device in devices if not device.error]
+    if count < len(entries) and (text := bad_entry(entries, names, len(devices))):
+        return text
+    if not count and entries[0].startswith("MIG-") and not any(device.mig for device in devices):
+        return f"names {entries[0]}, but MIG is off on all {len(devices)} devices"
+    if count >= rank_count(node):
+        return ""
+    for entry in (part for part in entries if re.match(RUN_ON, part)):
+        return f"lacks a comma in {entry!r}, which hides all later devices"
+    for entry in (part for part in entries if not re.match(DEVICE, part)):
+        return f"has {entry or 'an empty entry'} instead of a device, which hides all later devices"
+    return ""
 
 
 def each_rank_has_device(node: Node) -> bool:

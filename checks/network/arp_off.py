@@ -92,15 +92,24 @@ def silent_addresses(node: Node) -> Iterator[tuple[str, str, int, str]]:
         for address, length in zip(card.addresses, card.prefix_lengths, strict=False):
             if card.no_arp:
                 yield card.name, address, length, f"ARP is off on {card.name} {OFF}"
-            elif card.arp_ignore == NEVER and ":" not in address:
-                yield card.name, address, length, f"net.ipv4.conf.{card.name}.arp_ignore or that of all is {NEVER}"
-            elif card.arp_ignore in OWN_ALONE and ":" not in address:
-                # Peers look by this card for the addresses of other interfaces that are in its network, too.
-                how = f"net.ipv4.conf.{card.name}.arp_ignore or that of all is {card.arp_ignore}"
-                for other in node.interfaces:
-                    for elsewhere in other.addresses if other.name != card.name else ():
-                        if in_network(address, length, elsewhere):
-                            yield card.name, elsewhere, length, f"{elsewhere} is on {other.name}, and {how}"
+            elif ":" not in address:
+                ignored = ignored_addresses(node, card.name, card.arp_ignore, address, length)
+                yield from ((card.name, silent, length, how) for silent, how in ignored)
+
+
+def ignored_addresses(
+    node: Node, name: str, arp_ignore: int | None, address: str, length: int
+) -> Iterator[tuple[str, str]]:
+    """Yield (address, reason) of each address in the network of ``address`` that arp_ignore of a card keeps silent."""
+    how = f"net.ipv4.conf.{name}.arp_ignore or that of all is {arp_ignore}"
+    if arp_ignore == NEVER:
+        yield address, how
+    elif arp_ignore in OWN_ALONE:
+        # Peers look by this card for the addresses of other interfaces that are in its network, too.
+        for other in node.interfaces:
+            for elsewhere in other.addresses if other.name != name else ():
+                if in_network(address, length, elsewhere):
+                    yield elsewhere, f"{elsewhere} is on {other.name}, and {how}"
 
 
 def unanswered_connections(

@@ -152,17 +152,24 @@ def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
                 owners.setdefault(address, []).append(node)
     answers: dict[tuple[Node, str, bool], dict[Node, str]] = {}
     for peer in cluster.nodes:
-        by_hand = {entry.address for entry in peer.network.hardware_addresses if entry.permanent}
-        for address in dict.fromkeys(entry.address for entry in peer.network.hardware_addresses):
-            for node in owners.get(address, ()):
-                mac = _answered(peer, address) if node.host_key != peer.host_key else ""
-                if mac and mac not in {i.mac for i in node.interfaces} and _failed(peer, node, address):
-                    answers.setdefault((node, address, address in by_hand), {})[peer] = mac
+        for node, address, written, mac in _wrong_answers(peer, owners):
+            answers.setdefault((node, address, written), {})[peer] = mac
     for address, nodes in owners.items():
         for node in nodes:
             for written in (False, True):
                 if by := answers.get((node, address, written)):
                     yield DuplicateAddress(address, (node,), (), tuple(by), next(iter(by.values())), written)
+
+
+def _wrong_answers(peer: Node, owners: Mapping[str, list[Node]]) -> Iterator[tuple[Node, str, bool, str]]:
+    """Yield (node, address, whether the table has it permanently, hardware address) where another host answered."""
+    table = peer.network.hardware_addresses
+    permanent = {entry.address for entry in table if entry.permanent}
+    for address in dict.fromkeys(entry.address for entry in table):
+        for node in owners.get(address, ()):
+            mac = _answered(peer, address) if node.host_key != peer.host_key else ""
+            if mac and mac not in {i.mac for i in node.interfaces} and _failed(peer, node, address):
+                yield node, address, address in permanent, mac
 
 
 def _failed(peer: Node, node: Node, address: str) -> bool:

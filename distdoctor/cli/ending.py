@@ -64,31 +64,35 @@ def shortage(err: BaseException | None) -> str | None:
     """Return the limit of this process, or the package, that made it fail, also if that is only behind ``err``; else
     None."""
     while err is not None:
-        number = err.errno if isinstance(err, OSError) else None
-        if number in (errno.EMFILE, errno.ENFILE):
-            soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            return (
-                f"too few open files are allowed for distdoctor itself (ulimit -n is {soft}; it needs 64, a job more)"
-            )
-        if number == errno.EAGAIN or (isinstance(err, RuntimeError) and "start new thread" in str(err)):
-            soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-            limit = "unlimited" if soft == resource.RLIM_INFINITY else soft
-            if threads_forbidden():
-                return (
-                    "no thread can be started: clone3() is forbidden here, as by a seccomp profile that is older than "
-                    "it (update Docker and libseccomp on the host, or try docker run --security-opt seccomp=unconfined)"
-                )
-            return f"no further process or thread is allowed (ulimit -u is {limit}; a container may set pids.max)"
-        if number == errno.ENOMEM or isinstance(err, MemoryError):
-            return "no memory is left for distdoctor itself (ulimit -v, or the container's limit)"
-        if isinstance(err, FileNotFoundError) and err.filename == os.devnull:
-            return f"there is no {os.devnull}, without which few programs run: mknod -m 666 {os.devnull} c 1 3, as root"
-        if isinstance(err, PermissionError) and err.filename == os.devnull:
-            return f"{os.devnull} is closed to this user, few programs run without it: chmod 666 {os.devnull}, as root"
-        if isinstance(err, ImportError) and (err.name or "distdoctor").partition(".")[0] != "distdoctor":
-            return (
-                f"{err}: a package that distdoctor needs is not there, or another one is taken for it (PYTHONPATH, "
-                "~/.local: PYTHONNOUSERSITE=1), as the job's Python would take it, too"
-            )
+        if lack := _shortage(err):
+            return lack
         err = err.__cause__ or err.__context__
+    return None
+
+
+def _shortage(err: BaseException) -> str | None:
+    number = err.errno if isinstance(err, OSError) else None
+    if number in (errno.EMFILE, errno.ENFILE):
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return f"too few open files are allowed for distdoctor itself (ulimit -n is {soft}; it needs 64, a job more)"
+    if number == errno.EAGAIN or (isinstance(err, RuntimeError) and "start new thread" in str(err)):
+        soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+        limit = "unlimited" if soft == resource.RLIM_INFINITY else soft
+        if threads_forbidden():
+            return (
+                "no thread can be started: clone3() is forbidden here, as by a seccomp profile that is older than "
+                "it (update Docker and libseccomp on the host, or try docker run --security-opt seccomp=unconfined)"
+            )
+        return f"no further process or thread is allowed (ulimit -u is {limit}; a container may set pids.max)"
+    if number == errno.ENOMEM or isinstance(err, MemoryError):
+        return "no memory is left for distdoctor itself (ulimit -v, or the container's limit)"
+    if isinstance(err, FileNotFoundError) and err.filename == os.devnull:
+        return f"there is no {os.devnull}, without which few programs run: mknod -m 666 {os.devnull} c 1 3, as root"
+    if isinstance(err, PermissionError) and err.filename == os.devnull:
+        return f"{os.devnull} is closed to this user, few programs run without it: chmod 666 {os.devnull}, as root"
+    if isinstance(err, ImportError) and (err.name or "distdoctor").partition(".")[0] != "distdoctor":
+        return (
+            f"{err}: a package that distdoctor needs is not there, or another one is taken for it (PYTHONPATH, "
+            "~/.local: PYTHONNOUSERSITE=1), as the job's Python would take it, too"
+        )
     return None

@@ -32,22 +32,35 @@ def commands(text: str, env: Mapping[str, str]) -> Iterator[Command]:
     known = {**env}
     for line in _logical_lines(text):
         for words in _simple(line):
-            own: dict[str, str] = {}
-            while words and (words[0] in _WORDS or _ASSIGNMENT.fullmatch(words[0])):
-                if match := _ASSIGNMENT.fullmatch(words.pop(0)):
-                    own[match[1]] = expanded(match[2], {**known, **own})
+            own = _leading_assignments(words, known)
             if words[:1] in (["export"], ["declare"], ["local"], ["readonly"]):
-                for word in words[1:]:
-                    name, equals, value = word.partition("=")
-                    if equals:
-                        known[name] = expanded(value, known)
-                    if words[0] == "export" and name in known:
-                        exported[name] = known[name]
+                names = _declared(words[1:], known)
+                exported.update({name: known[name] for name in names if words[0] == "export" and name in known})
             elif words:
                 yield Command([expanded(token, known) for token in words], {**exported, **own})
             else:
                 known.update(own)
                 exported.update({name: value for name, value in own.items() if name in exported})
+
+
+def _leading_assignments(words: list[str], known: Mapping[str, str]) -> dict[str, str]:
+    """Take the shell's own words and assignments from the start of ``words``; return the assigned variables."""
+    own: dict[str, str] = {}
+    while words and (words[0] in _WORDS or _ASSIGNMENT.fullmatch(words[0])):
+        if match := _ASSIGNMENT.fullmatch(words.pop(0)):
+            own[match[1]] = expanded(match[2], {**known, **own})
+    return own
+
+
+def _declared(words: list[str], known: dict[str, str]) -> list[str]:
+    """Set the variables that ``NAME`` and ``NAME=VALUE`` declare in ``known``; return all their names."""
+    names = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        names.append(name)
+        if equals:
+            known[name] = expanded(value, known)
+    return names
 
 
 def expanded(text: str, known: Mapping[str, str]) -> str:

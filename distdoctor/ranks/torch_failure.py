@@ -97,28 +97,31 @@ def _shadows(error: BaseException, path: Sequence[str]) -> list[dict[str, Any]]:
     """Return the files before the standard library on ``path`` that the failed import took for torch's modules."""
     standard = sysconfig.get_path("stdlib")
     early = list(path).index(standard) if standard in path else 0
-    shadows: dict[str, dict[str, Any]] = {}
-    for name in dict.fromkeys(name.partition(".")[0] for name in _concerned(error)):
-        if name in HOOKS:
-            continue
-        for place, entry in enumerate(path[:early]):
-            spec = _find(name, [entry])
-            if spec is None:
-                continue
-            hides = _find(name, [e for e in path[place + 1 :] if e != (entry or _working_folder())])
-            by = "PYTHONPATH" if _named_by_pythonpath(entry) and (place > 0 or not _has_folder()) else "folder"
-            # A file beside the script is the user's own, except torch itself if there is no other.
-            if hides is not None or name in sys.stdlib_module_names or (by == "folder" and name != "torch"):
-                shadows[name] = {
-                    "module": name,
-                    "file": _shown(spec),
-                    "hides": _shown(hides) if hides else None,
-                    "entry": entry or _working_folder(),
-                    "by": by,
-                    "pythonpath": _without(entry) if by == "PYTHONPATH" else None,
-                }
-            break
-    return list(shadows.values())
+    names = dict.fromkeys(name.partition(".")[0] for name in _concerned(error))
+    found = (_shadow(name, path, early) for name in names if name not in HOOKS)
+    return [shadow for shadow in found if shadow is not None]
+
+
+def _shadow(name: str, path: Sequence[str], early: int) -> dict[str, Any] | None:
+    """Return the file before ``path[early]`` that is taken for this module in place of another; None without one."""
+    found = ((place, spec) for place in range(early) if (spec := _find(name, [path[place]])) is not None)
+    place, spec = next(found, (0, None))
+    if spec is None:
+        return None
+    entry = path[place]
+    hides = _find(name, [e for e in path[place + 1 :] if e != (entry or _working_folder())])
+    by = "PYTHONPATH" if _named_by_pythonpath(entry) and (place > 0 or not _has_folder()) else "folder"
+    # A file beside the script is the user's own, except torch itself if there is no other.
+    if hides is None and name not in sys.stdlib_module_names and (by != "folder" or name == "torch"):
+        return None
+    return {
+        "module": name,
+        "file": _shown(spec),
+        "hides": _shown(hides) if hides else None,
+        "entry": entry or _working_folder(),
+        "by": by,
+        "pythonpath": _without(entry) if by == "PYTHONPATH" else None,
+    }
 
 
 def _concerned(error: BaseException) -> Iterator[str]:
