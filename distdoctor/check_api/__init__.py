@@ -18,6 +18,7 @@ Facts, and results of a check:
     LateConnections          ranks' connections to another node that needed a retry
     Severity                 fail, warn or info
     Contact                  attempt to connect, and its outcome (Node.network.contact)
+    ServerContact            attempt to reach a server of the engine (Node.network.engine_servers)
     Answer                   service that answers on a port (Node.network.answer)
     Resolution               look-up of a name (Node.host.own_name, Node.network.master)
     Link                     failed connection between two nodes (Node.mesh.bad)
@@ -92,6 +93,7 @@ Shared settings, and variables:
     unreadable               variables that end torch or NCCL, or that they misread
 
 Addresses and interfaces:
+    endpoint                 address with a port, an IPv6 one in brackets
     parse_address            address as a number that compares whatever its spelling
     in_network               whether an address is in another one's network with this prefix length
     is_loopback              whether an address is of the host itself only
@@ -282,11 +284,12 @@ from distdoctor.knowledge.settings import FATAL_SETTINGS, GLOO_INTERFACES, GLOO_
 from distdoctor.knowledge.settings import gloo_device_names, must_be_alike, setting_effect
 from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.model import launch_variables
-from distdoctor.model.addresses import in_network, is_loopback, parse_address, reaches_no_other
+from distdoctor.model.addresses import endpoint, in_network, is_loopback, parse_address, reaches_no_other
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
     Account, Answer, BuildLock, Caller, Contact, Folder, HostCall, InitFile, LateConnections, Leftover, Limits, Link,
-    RendezvousFacts, NodeFacts, RankFacts, Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
+    RendezvousFacts, NodeFacts, RankFacts, Resolution, ServerContact, Shadow, SharedMemory, TemporaryFolder,
+    TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix, Severity
 from distdoctor.model.log_line import Ended, Line
@@ -302,18 +305,18 @@ __all__ = [
     "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile", "Iterator",
     "LateConnections", "Leftover", "Limits", "Line", "Link", "LinkGraph", "MasterTarget", "MeasuredLink", "Node",
     "NodeFacts", "PickedAddress", "PlanProblem", "RankFacts", "RendezvousFacts", "Resolution", "RouteObstacle",
-    "Sequence", "Severity", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause", "Work",
-    "accused_by_errors", "add_route_fix", "announcing_node", "append_hosts_line", "blamed_for_links", "by_luck",
-    "claims_node0", "contact_text", "contacted_another_host", "correct_master_target", "correct_own_hosts_line",
-    "cut_after_accept", "data_interface", "data_interfaces", "device_mesh", "died_ranks", "disagreement",
-    "duplicate_addresses", "duration_text", "end_leftover_fix", "errno_text", "errors_with_words",
-    "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files", "fixes_by_command",
-    "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups", "has_other_hosts",
-    "hosts_file_commands", "hosts_file_unread", "how_links_fail", "in_network", "install_torch_command",
-    "intended_variable", "is_bridge", "is_cut_off", "is_loopback", "is_reserved", "is_virtual", "joined_other_run",
-    "lacks_route", "launch_variables", "link_arrows", "link_culprits", "link_finding", "link_finding_by_need",
-    "link_graph", "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed",
-    "lossy_links", "lost_routes", "makes_gloo_group", "master", "master_address_owner", "master_is_up",
+    "Sequence", "ServerContact", "Severity", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",
+    "TorchImportCause", "Work", "accused_by_errors", "add_route_fix", "announcing_node", "append_hosts_line",
+    "blamed_for_links", "by_luck", "claims_node0", "contact_text", "contacted_another_host", "correct_master_target",
+    "correct_own_hosts_line", "cut_after_accept", "data_interface", "data_interfaces", "device_mesh", "died_ranks",
+    "disagreement", "duplicate_addresses", "duration_text", "end_leftover_fix", "endpoint", "errno_text",
+    "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",
+    "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups",
+    "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "in_network",
+    "install_torch_command", "intended_variable", "is_bridge", "is_cut_off", "is_loopback", "is_reserved", "is_virtual",
+    "joined_other_run", "lacks_route", "launch_variables", "link_arrows", "link_culprits", "link_finding",
+    "link_finding_by_need", "link_graph", "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "live",
+    "lookup_failed", "lossy_links", "lost_routes", "makes_gloo_group", "master", "master_address_owner", "master_is_up",
     "master_means_itself", "master_port_findings", "master_port_owner", "master_targets", "measured_links",
     "misrouted_finding", "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike", "names_of",
     "names_with_different_masters", "neighbourhood", "node0_name", "nodes_by_torch_cause", "nodes_of_failed",

@@ -191,8 +191,8 @@ def with_line(plan: Plan, line: JobLine) -> Plan:
     }
     problems = (*plan.problems, *refused(line, environment(os.environ)))
     mesh: dict[str, Any] = {} if plan.mesh else {"mesh": line.mesh, "mesh_order": line.mesh_order}
-    plan = replace(plan, engine=line.engine, ports=line.ports, note=note, sources=sources, problems=problems)
-    return replace(plan, **mesh)
+    mesh |= {"engine": line.engine, "ports": line.ports, "servers": line.servers}
+    return replace(plan, note=note, sources=sources, problems=problems, **mesh)
 
 
 def read_baseline(path: Path | None) -> tuple[NodeFacts, ...]:

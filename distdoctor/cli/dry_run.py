@@ -149,6 +149,8 @@ def _network(plan: Plan, env: Mapping[str, str]) -> Iterator[Touch]:
             f"port {job_port.port}",
             f"bound for a moment: {plan.engine}'s {job_port.use} ({job_port.setting})",
         )
+    for server in plan.servers:
+        yield Touch("connects", endpoint(server.host, server.port), f"{server.use} ({server.setting}): nothing is sent")
     if plan.one_node:
         return
     for other in port_candidates(port, dict(env)):

@@ -44,6 +44,17 @@ class EnginePort:
 
 
 @dataclass(frozen=True)
+class EngineServer:
+    """Server outside the job's ranks that each rank of an engine asks at its start."""
+
+    host: str
+    port: int
+    use: str
+    setting: str
+    """Option or variable from which the address comes, or the key of a file."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """Plan of the job."""
 
@@ -112,6 +123,8 @@ class Plan:
     """Inference engine or framework whose start line made this plan; empty for all other jobs."""
     ports: tuple[EnginePort, ...] = ()
     """Ports that it binds on this node."""
+    servers: tuple[EngineServer, ...] = ()
+    """Servers that its ranks on this node ask at their start."""
     shell: dict[str, str] = field(default_factory=dict)
     """Settings of the shell that started the run, which Ray's worker on this node does not have, or has otherwise."""
 

@@ -19,7 +19,6 @@ from distdoctor.plan.job_line import (
     here_alone,
     in_file,
     mesh_of,
-    mooncake_problems,
     nested,
     node_flags,
     number,
@@ -29,6 +28,7 @@ from distdoctor.plan.job_line import (
     word,
 )
 from distdoctor.plan.launchers.base import text_of
+from distdoctor.plan.mooncake import EXTRA, HICACHE_SWITCHES, store_of_sglang, store_of_vllm
 from distdoctor.plan.syntax import split_endpoint
 
 _VLLM = {
@@ -70,9 +70,10 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
     dp, each = sizes[0], sizes[1] * sizes[2] * sizes[3]
     nodes = number(given, "--nnodes", 1)
     dense = _is_dense(given.get("--model") or (words[0] if words[:1] and not words[0].startswith("-") else ""))
-    line = JobLine("vLLM", **_vllm_groups(given, sizes, dense), ports=(*_vllm_ports(given, words, env, served),))
-    if "MooncakeStoreConnector" in " ".join(words):
-        line = replace(line, problems=(*mooncake_problems("MOONCAKE_CONFIG_PATH", env, nodes > 1),))
+    local = number(given, "--data-parallel-size-local", dp)
+    store = store_of_vllm(words, env, nodes > 1 or local != dp)
+    ports = (*_vllm_ports(given, words, env, served),)
+    line = JobLine("vLLM", **_vllm_groups(given, sizes, dense), ports=ports, **store)
     if nodes > 1:
         rank = number(given, "--node-rank", 0)
         place = word(given, "--master-addr", "127.0.0.1"), number(given, "--master-port", MASTER)
@@ -81,14 +82,13 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
     if by_ray or "--worker-use-ray" in given:
         said = f"Ray places the {dp * each} ranks of this vLLM server"
         apart = dp > 1 and given.get("--data-parallel-backend") != "ray" and "--data-parallel-address" not in given
-        return here_alone("vLLM", f"{_ALL_HERE}; {said}" if apart else said, line.ports)
-    local = number(given, "--data-parallel-size-local", dp)
+        return here_alone("vLLM", f"{_ALL_HERE}; {said}" if apart else said, ports=ports, **store)
     address = word(given, "--data-parallel-address", word(given, "--master-addr", "127.0.0.1"))
     if local == dp or is_loopback(address) or address == "localhost":  # all of them are on this machine
         return replace(line, flags=node_flags(1, dp * each))
     if "--data-parallel-rank" in given or not local or dp % local:
         said = f"this line does not say on which nodes the {dp} data-parallel ranks of vLLM run"
-        return here_alone("vLLM", said, line.ports)
+        return here_alone("vLLM", said, ports=ports, **store)
     rank, port = number(given, "--data-parallel-start-rank", 0) // local, port_of(given, _RPC, RPC, "handshake (ZMQ)")
     ports = line.ports if rank else (*line.ports, port)
     names = {"master_addr": "--data-parallel-address", "master_port": _RPC}
@@ -170,19 +170,18 @@ _SGLANG = {
     "--dp-size": ("--data-parallel-size", "--dp"), "--attn-dp-size": ("--attention-data-parallel-size",),
     "--attn-cp-size": ("--attention-context-parallel-size",), "--moe-dp-size": ("--moe-data-parallel-size",),
     "--ep-size": ("--expert-parallel-size", "--ep"), "--dcp-size": ("--decode-context-parallel-size",),
-    "--moe-a2a-backend": (), "--hicache-storage-backend": (), "--hicache-storage-backend-extra-config": (),
+    "--moe-a2a-backend": (), "--hicache-storage-backend": (), EXTRA: (),
     "--port": (), "--host": (), "--config": (), "--disaggregation-mode": (), "--disaggregation-bootstrap-port": (),
 }  # fmt: skip
 _SERVED, _BOOTSTRAP, _OWN_PORTS = 30000, 8998, 233
 """--port, --disaggregation-bootstrap-port, and what PortArgs adds to --port without --dist-init-addr."""
-_HICACHE = "--hicache-storage-backend-extra-config"
 _DERIVED = ("engine", "detokenizer", "RPC", "metrics", "scheduler", "load snapshots")
 """Uses of the ports behind that of --dist-init-addr with attention DP (srt/server_args.py, PortArgs.init_new())."""
 
 
 def read_sglang(words: Sequence[str], env: Mapping[str, str], served: bool = True) -> JobLine:
     """Return the plan of an SGLang server. ``served``: it has an HTTP port. Raise ValueError."""
-    given = _with_file(options_of(words, _SGLANG, ("--enable-dp-attention", "--use-ray")))
+    given = _with_file(options_of(words, _SGLANG, ("--enable-dp-attention", "--use-ray", *HICACHE_SWITCHES)))
     tp, pp, dp = (number(given, f"--{name}-size", 1) for name in ("tp", "pp", "dp"))
     inside = "--enable-dp-attention" in given or number(given, "--attn-dp-size", 1) > 1
     copies = 1 if inside else dp  # with attention DP the groups of dp are inside tp
@@ -201,10 +200,7 @@ def read_sglang(words: Sequence[str], env: Mapping[str, str], served: bool = Tru
     flags = node_flags(nodes, shared(copies * tp * pp, nodes), rank, address, "" if port is None else port)
     ports = _sglang_ports(given, port, inside, served) if rank == 0 else ()
     pinned = _pinned(given) if copies > 1 and nodes == 1 else ()
-    file = "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH"
-    if file in env and given.get("--hicache-storage-backend") == "mooncake" and _HICACHE not in given:
-        line = replace(line, problems=(*mooncake_problems(file, env, nodes > 1),))
-    return replace(line, flags=flags, ports=(*ports, *pinned))
+    return replace(line, flags=flags, ports=(*ports, *pinned), **store_of_sglang(given, env, nodes > 1))
 
 
 def _sglang_groups(given: Mapping[str, str], copies: int, pp: int, tp: int, dp: int) -> dict[str, Any]:

@@ -142,6 +142,7 @@ def _in_shell(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
     for command in shell_text.commands(text, env):
         if is_launch(command.words):
             line = read_job_command(command.words, {**env, **command.env})
+            line = replace(line, servers=() if "mooncake_master" in text else line.servers)  # it starts it before
             lines.append(replace(line, env={**command.env, **(line.env or {})} or None))
     if len(lines) == 1:
         return lines[0]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from distdoctor.model.addresses import is_loopback
 from distdoctor.model.device_mesh import dimensions_of
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, NNODES, NODE_RANK, NPROC_PER_NODE
-from distdoctor.model.plan import EnginePort, PlanProblem
+from distdoctor.model.plan import EnginePort, EngineServer, PlanProblem
 from distdoctor.plan.launchers.base import text_of
-from distdoctor.plan.syntax import split_endpoint
 
 MAX_BYTES = 1 << 16
 Mesh = tuple[tuple[str, int], ...]
@@ -45,6 +42,8 @@ class JobLine:
     """Groups in the order of their creation, as in a plan."""
     ports: tuple[EnginePort, ...] = ()
     """Ports that an engine binds on this node, beside the store's."""
+    servers: tuple[EngineServer, ...] = ()
+    """Servers that each of its ranks asks at its start."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Fields of the plan -> the option or variable by which the line sets it, if it is not torchrun's."""
     problems: tuple[PlanProblem, ...] = ()
@@ -80,9 +79,12 @@ def node_flags(
     return tuple(f"{setting.flag}={value}" for setting, value in values if value is not None)
 
 
-def here_alone(kind: str, sentence: str, ports: tuple[EnginePort, ...] = ()) -> JobLine:
-    """Return the line whose ranks are not placed by it: this node alone is checked, and the sentence says so."""
-    return JobLine(kind, node_flags(1, None), note=f"{sentence}: this node alone is checked", ports=ports)
+def here_alone(kind: str, sentence: str, **more: Any) -> JobLine:
+    """Return the line whose ranks are not placed by it: this node alone is checked, and the sentence says so.
+
+    ``more``: further fields.
+    """
+    return JobLine(kind, node_flags(1, None), note=f"{sentence}: this node alone is checked", **more)
 
 
 def shared(ranks: int, nodes: int) -> int:
@@ -191,32 +193,6 @@ def word(given: Mapping[str, str], name: str, default: str = "") -> str:
     if "$" in text:
         raise ValueError(f"{name} is {text}, which only the shell that starts the line knows: give its value")
     return text
-
-
-def mooncake_problems(name: str, env: Mapping[str, str], several: bool) -> Iterator[PlanProblem]:
-    """Yield the problem with the file that describes Mooncake's store (vLLM: distributed/mooncake_store.py; SGLang:
-    mem_cache/storage/mooncake_store/mooncake_store.py). ``several``: ranks of more than one node read it."""
-    path = env.get(name, "")
-    needs = "the engine's Mooncake store cannot start without its JSON file"
-    if not path:
-        yield PlanProblem(name, "", f"names no file: {needs}")
-        return
-    text = text_of(path, MAX_BYTES)
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        why = "is not JSON" if text else "is empty, or is no file that can be read here"
-        yield PlanProblem(name, path, f"{why}: {needs}")
-        return
-    settings = values if isinstance(values, dict) else {}
-    master = str(settings.get("master_server_address") or "")
-    host = (split_endpoint(master)[0] if master else "").strip("[]")
-    if not host and not settings.get("client_server_address"):
-        yield PlanProblem(name, path, f"has no master_server_address: {needs}")
-    elif several and (host == "localhost" or is_loopback(host)):
-        yield PlanProblem(
-            name, path, f"has the master at {host}, where each node asks itself: only one of them has it", starts=True
-        )
 
 
 _PORT_VARIABLES = {"vLLM": ("VLLM_PORT", *(f"VLLM_{name}_SIDE_CHANNEL_PORT" for name in ("NIXL", "P2P", "EC")))}

@@ -26,6 +26,7 @@ from distdoctor.plan.job_line import (
     word,
 )
 from distdoctor.plan.launchers.base import text_of
+from distdoctor.plan.mooncake import store_of_verl
 
 # DeepSpeed: hosts of a file over ssh, or this machine without one.
 
@@ -204,7 +205,8 @@ def read_ray(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
             port_of(given, "--dashboard-port", _DASHBOARD, "dashboard of Ray"),
             port_of(given, "--ray-client-server-port", _CLIENT, "server for Ray clients"),
         )
-        return here_alone("Ray", "ray start makes this node the head of a Ray cluster, and starts no ranks", ports)
+        said = "ray start makes this node the head of a Ray cluster, and starts no ranks"
+        return here_alone("Ray", said, ports=ports)
     if words[:2] != ["job", "submit"]:
         return here_alone("Ray", f"ray {' '.join(words[:1])} starts no ranks")
     return here_alone("Ray", f"Ray places {_size(left)} of {_program(left)}")
@@ -218,7 +220,7 @@ _RAY_SWITCHES = (
 
 def read_verl(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
     """Return the plan of ``python -m verl...``, whose ranks Ray places."""
-    return here_alone("verl", f"Ray places {_size(words)} of verl")
+    return here_alone("verl", f"Ray places {_size(words)} of verl", **store_of_verl(words, env))
 
 
 def read_by_ray(program: str) -> JobLine:

@@ -188,19 +188,8 @@ def test_ctrl_c_leaves_nothing(cluster: Cluster) -> None:
     nothing_left(cluster)
 
 
-def test_an_actor_for_each_gpu(cluster: Cluster) -> None:
-    """A GPU is a number that Ray counts: none is there. The last two hosts start again with some."""
-    for host in (cluster[1], cluster[2]):
-        host.run([*RAY, "stop", "--force"], env=ENVIRONMENT, timeout=120)
-        start(host, "--num-gpus=2")
-    status, report = check(cluster[0], "--ray", HEAD, "--per-gpu", "--nproc-per-node", "2", "--backend", "gloo")
-    assert (status, report["verdict"], report["findings"]) == (0, "pass", [])
-    assert [node["name"] for node in report["nodes"]] == ["host1#0", "host1#1", "host2#2", "host2#3"]
-    nothing_left(cluster)
-
-
 def test_a_missing_node_is_named(cluster: Cluster) -> None:
-    """The last test: from now on host1 is gone, and started again with a variable of its own."""
+    """From now on host1 is gone, and started again with a variable of its own."""
     cluster[1].run([*RAY, "stop", "--force"], env=ENVIRONMENT, timeout=120)
     end = time.monotonic() + 120
     while True:
@@ -213,3 +202,14 @@ def test_a_missing_node_is_named(cluster: Cluster) -> None:
     status, report = check(cluster[0], "--ray", HEAD, "--nnodes", "3")
     assert status == 1
     assert findings(report) == [("gloo/interface-not-found", ["host1"])], report["findings"]
+
+
+def test_an_actor_for_each_gpu(cluster: Cluster) -> None:
+    """A GPU is a number that Ray counts: none is there. The last two hosts start again with some."""
+    for host in (cluster[1], cluster[2]):
+        host.run([*RAY, "stop", "--force"], env=ENVIRONMENT, timeout=120)
+        start(host, "--num-gpus=2")
+    status, report = check(cluster[0], "--ray", HEAD, "--per-gpu", "--nproc-per-node", "2", "--backend", "gloo")
+    assert (status, report["verdict"], report["findings"]) == (0, "pass", [])
+    assert [node["name"] for node in report["nodes"]] == ["host1#0", "host1#1", "host2#2", "host2#3"]
+    nothing_left(cluster)

@@ -151,19 +151,23 @@ def test_data_parallel_ranks_that_meet_at_loopback_while_ray_places_them(more: s
     assert "Ray places the 8 ranks" in line.note
 
 
+SGLANG = "python -m sglang.launch_server --hicache-storage-backend mooncake"
 MOONCAKE = "vllm serve m --kv-transfer-config {'kv_connector':'MooncakeStoreConnector'}"
 ON_TWO = " --nnodes 2 --master-addr h -tp 2"
+MASTER = '{{"master_server_address": "{}", "metadata_server": "P2PHANDSHAKE"}}'
 MASTERS = [
     ("", None, "names no file"),
-    ("", '{"master_server_address": "10.0.0.1:50051"}', ""),
-    (ON_TWO, '{"master_server_address": "10.0.0.1:50051"}', ""),
-    ("", '{"master_server_address": "127.0.0.1:50051"}', ""),
-    (ON_TWO, '{"master_server_address": "127.0.0.1:50051"}', "each node asks itself"),
-    (ON_TWO, '{"master_server_address": "localhost:50051"}', "each node asks itself"),
+    ("", MASTER.format("10.0.0.1:50051"), ""),
+    (ON_TWO, MASTER.format("10.0.0.1:50051"), ""),
+    (ON_TWO, MASTER.format("etcd://10.0.0.1:2379"), ""),
+    ("", MASTER.format("127.0.0.1:50051"), ""),
+    (ON_TWO, MASTER.format("127.0.0.1:50051"), "each node asks itself"),
+    (" -dp 4 -dpl 2 -dpa h", MASTER.format("localhost:50051"), "each node asks itself"),
+    ("", MASTER.format("10.0.0.1"), "without a port"),
     ("", '{"metadata_server": "P2PHANDSHAKE"}', "has no master_server_address"),
+    ("", '{"master_server_address": "10.0.0.1:50051"}', "has no metadata_server"),
     ("", "master: 10.0.0.1", "is not JSON"),
     ("", "[" * 60_000, "is not JSON"),
-    ("", "[]", "has no master_server_address"),
     ("", "", "is empty"),
 ]
 
@@ -179,9 +183,59 @@ def test_the_file_of_mooncakes_store(more: str, text: str | None, why: str, tmp_
 
 def test_a_file_of_mooncakes_store_that_is_not_there() -> None:
     env = {"MOONCAKE_CONFIG_PATH": "/nowhere.json", "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH": "/nowhere.json"}
-    hicache = "python -m sglang.launch_server --hicache-storage-backend mooncake"
+    hicache = f"{SGLANG} --enable-hierarchical-cache"
     for start in (MOONCAKE, hicache):
         (problem,) = refused(read_job_command(start.split(), env), env)
         assert "is no file that can be read here" in problem.why
     with_master = f"{hicache} --hicache-storage-backend-extra-config {{'master_server_address':'h:1'}}"
     assert not [*refused(read_job_command(with_master.split(), env), env)]
+    assert not [*refused(read_job_command(SGLANG.split(), env), env)]  # nothing uses the backend
+
+
+EXTRA = "--hicache-storage-backend-extra-config"
+QUEUE = (
+    "python -m verl.trainer.main_ppo transfer_queue.enable=True transfer_queue.backend.storage_backend=MooncakeStore"
+)
+SERVERS: list[tuple[str, dict[str, str], list[str]]] = [
+    (MOONCAKE, {"MOONCAKE_CONFIG_PATH": "FILE"},
+     ["h:50051 master_server_address in FILE", "m:8080 metadata_server in FILE"]),
+    (f"{MOONCAKE} --distributed-executor-backend ray", {"MOONCAKE_CONFIG_PATH": "FILE"},
+     ["h:50051 master_server_address in FILE", "m:8080 metadata_server in FILE"]),
+    (TRANSFER.format("MooncakeConnector", "kv_both"), {"MOONCAKE_CONFIG_PATH": "FILE"}, []),
+    (f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "h:50051"}, ["h:50051 MOONCAKE_MASTER"]),
+    (f"{SGLANG} --enable-hierarchical-cache",
+     {"MOONCAKE_MASTER": "h:50051", "MOONCAKE_TE_META_DATA_SERVER": "http://m:8080/metadata"},
+     ["h:50051 MOONCAKE_MASTER", "m:8080 MOONCAKE_TE_META_DATA_SERVER"]),
+    (f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "x:1", "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH": "FILE"},
+     ["h:50051 master_server_address in FILE", "m:8080 metadata_server in FILE"]),
+    (f'{SGLANG} --enable-hierarchical-cache {EXTRA} {{"master_server_address":"e:1"}}', {"MOONCAKE_MASTER": "x:1"},
+     [f"e:1 master_server_address of {EXTRA}"]),
+    (f"{SGLANG} --enable-hierarchical-cache {EXTRA} @/some.toml", {"MOONCAKE_MASTER": "x:1"}, []),
+    (f"{SGLANG} --enable-hierarchical-cache",
+     {"MOONCAKE_MASTER": "x:1", "MOONCAKE_CLIENT": "c:2", "MOONCAKE_STANDALONE_STORAGE": "1"}, []),
+    (f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "etcd://a:1;b:1"}, []),
+    (f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "h:1", "MOONCAKE_TE_META_DATA_SERVER": "a:1,b:1"},
+     ["h:1 MOONCAKE_MASTER"]),
+    (SGLANG, {"MOONCAKE_MASTER": "h:50051"}, []),
+    (QUEUE, {}, ["localhost:50124 transfer_queue.backend.MooncakeStore.master_server_address"]),
+    (f"{QUEUE} transfer_queue.backend.MooncakeStore.auto_init=True", {}, []),
+    ("python -m verl.trainer.main_ppo", {"MOONCAKE_MASTER": "h:1"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "env", "servers"), SERVERS)
+def test_the_servers_of_mooncakes_store(line: str, env: dict[str, str], servers: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "mooncake.json"
+    file.write_text('{"master_server_address": "h:50051", "metadata_server": "http://m:8080/metadata"}')
+    env = {name: str(file) if value == "FILE" else value for name, value in env.items()}
+    read = read_job_command(line.split(), env)
+    found = [f"{one.host}:{one.port} {one.setting}".replace(str(file), "FILE") for one in read.servers]
+    assert (found, [*refused(read, env)]) == (servers, [])
+
+
+def test_a_script_that_starts_the_master_itself(tmp_path: Path) -> None:
+    script = tmp_path / "start.sh"
+    env = {"MOONCAKE_MASTER": "h:50051"}
+    for before, count in (("", 1), ("mooncake_master --rpc_port=50051 &\n", 0)):
+        script.write_text(f"{before}{SGLANG} --enable-hierarchical-cache\n")
+        assert len(read_job_command(["bash", str(script)], env).servers) == count

@@ -85,6 +85,7 @@ from distdoctor.model.facts.network import (
     PolicyRule,
     PortHolder,
     Route,
+    ServerContact,
     ShutPort,
     StoreOnOtherPort,
     TableRoute,

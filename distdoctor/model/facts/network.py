@@ -168,6 +168,20 @@ class LateConnections:
 
 
 @dataclass(frozen=True)
+class ServerContact:
+    """Attempt to reach a server that the ranks of an engine ask at their start."""
+
+    host: str
+    port: int
+    resolution: Resolution | None = None
+    """Look-up of the host; None for an address."""
+    contact: Contact | None = None
+    """Result at its last tried address; None: it has none, or the time was over."""
+    holders: tuple[PortHolder, ...] = ()
+    """Processes that listen on this port of this node, if it was not reached."""
+
+
+@dataclass(frozen=True)
 class NetworkFacts:
     """Names, routes and the master's port, as seen from this node."""
 
@@ -181,6 +195,8 @@ class NetworkFacts:
     bind: Bind | None = None
     engine_binds: tuple[Bind, ...] = ()
     """Ports of the plan's engine that cannot be bound on this node."""
+    engine_servers: tuple[ServerContact, ...] = ()
+    """Attempts to reach the servers of the plan's engine."""
     contact: Contact | None = None
     """Last attempt to reach MASTER_ADDR:MASTER_PORT."""
     refused_before: bool = False

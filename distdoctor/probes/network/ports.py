@@ -14,14 +14,17 @@ from pathlib import Path
 
 import psutil
 
-from distdoctor.model.addresses import endpoint
-from distdoctor.model.facts import Bind, Contact, PortHolder
+from distdoctor.model.addresses import endpoint, parse_address
+from distdoctor.model.facts import Bind, Contact, PortHolder, ServerContact
+from distdoctor.probes.host.processes import in_time
+from distdoctor.probes.network.names import resolve
 from distdoctor.probes.network.tcp import connect, open_socket
 
 _OF_A_PROCESS = (psutil.CONN_ESTABLISHED, psutil.CONN_SYN_SENT, psutil.CONN_CLOSE_WAIT)
 """States of a connection that a process has open; one that is only being closed has no process any more."""
 HOLDERS = 20
 """Limit of the named processes."""
+HOLDERS_SECONDS, MOST_ADDRESSES = 3.0, 2
 
 
 def holders(port: int) -> tuple[PortHolder, ...]:
@@ -87,6 +90,18 @@ def taken(ports: Sequence[int]) -> tuple[Bind, ...]:
         for port, number in refused
         if number
     )
+
+
+async def reached(host: str, port: int) -> ServerContact:
+    """Return the result of a connection to a server, at the first of its addresses that accepts one. Nothing is sent
+    there."""
+    lookup = None if parse_address(host) else await resolve(host)
+    contact = None
+    for address in (host,) if lookup is None else lookup.addresses[:MOST_ADDRESSES]:
+        contact = await connect(address, port)
+        if contact.outcome == "open":
+            return ServerContact(host, port, lookup, contact)
+    return ServerContact(host, port, lookup, contact, await in_time(lambda: holders(port), HOLDERS_SECONDS) or ())
 
 
 def _hosts_store(pid: int | None) -> bool:

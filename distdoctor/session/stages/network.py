@@ -100,13 +100,16 @@ class NetworkStage:
             [card.name for card in host.interfaces if card.up and not card.loopback and card.addresses] if host else []
         )
         only = cards[0] if len(cards) == 1 else None
-        rules, left, taken = await asyncio.gather(
+        servers = asyncio.gather(*(ports.reached(server.host, server.port) for server in context.plan.servers))
+        rules, left, taken, asked = await asyncio.gather(
             in_time(lambda: firewall.firewall(port, picked, only), LOOK_SECONDS),
             in_time(lambda: processes.probe_leftovers(port), LOOK_SECONDS),
             in_time(lambda: ports.taken([entry.port for entry in context.plan.ports]), LOOK_SECONDS),
+            servers,
         )
         context.update_network(
             engine_binds=taken or (),
+            engine_servers=tuple(asked),
             firewall=rules,
             routes=routing.routing_table(),
             policy=routing.routing_rules(),

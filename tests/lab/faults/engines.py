@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.lab.faults.host import SILENT_LISTENER, port_held
 from tests.lab.harness.launch import Fault, Launch
 
 VLLM = ("vllm", "serve", "model", "-tp", "4")
@@ -15,6 +16,8 @@ TWO_RANKS = ("vllm", "serve", "model", "-dp", "2", *EC[-2:])
 REPLICAS = ("python3", "-m", "sglang.launch_server", "--model-path", "model", "--dp", "2")
 DATA_PARALLEL = ("vllm", "serve", "model", "-dp", "4", "-dpl", "2")
 WRAPPED = ("nohup", "numactl", "--interleave=all", "uv", "run", *SGLANG)
+HICACHE = (*SGLANG, "--enable-hierarchical-cache", "--hicache-storage-backend", "mooncake")
+MASTER = 50051
 SIDE = "VLLM_NIXL_SIDE_CHANNEL_HOST"
 
 
@@ -37,12 +40,18 @@ def own_address(*names: str) -> Fault:
 
 
 def store_described(*hosts: int) -> Fault:
-    """These hosts have a file that describes Mooncake's store, and its master is no loopback address."""
+    """These hosts have a file that describes Mooncake's store, and its master is to be on the first host."""
 
     def inject(launch: Launch) -> None:
-        path = launch.cluster.put("mooncake.json", '{"master_server_address": "10.77.0.10:50051"}')
+        text = f'{{"master_server_address": "10.77.0.10:{MASTER}", "metadata_server": "P2PHANDSHAKE"}}'
+        path = launch.cluster.put("mooncake.json", text)
         for index in hosts:
             for start in launch.on(index):
                 start.env["MOONCAKE_CONFIG_PATH"] = path
 
     return inject
+
+
+def store_master(on: int) -> Fault:
+    """A process on this host accepts connections on the port of Mooncake's master."""
+    return port_held(on, SILENT_LISTENER, MASTER)

@@ -57,6 +57,7 @@ def examine(case: Case, slow: float = 1.0) -> Result:
             fixed = launch.copy()
             if case.by_hand is not None:
                 case.by_hand(fixed)
+                before |= set(cluster.leftovers())  # a server that a person starts is to stay
                 rest = findings if case.printed_too else [f for f in findings if f["check"] != case.root]
                 wrong += apply(fixed, rest, option)
             elif not has_something_to_do(findings, option):

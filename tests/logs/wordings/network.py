@@ -68,9 +68,25 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "scheduler_input_port=5005",
     ),
     ("network/engine-port-in-use", "ValueError: scheduler_input_port at 5005 is not available in 30 seconds."),
+    ("network/engine-server-unreachable", "E1129 07:05:49.807340 19267 master_client.cpp:361] Client not available"),
+    (
+        "network/engine-server-unreachable",
+        "W1129 07:05:49.807763 19219 real_client.cpp:858] Failed to create client on port 12552, retry 11/20",
+    ),
+    (
+        "network/engine-server-unreachable",
+        "E1129 07:07:51.075397 26825 transfer_metadata_plugin.cpp:340] PUT http://10.0.0.1:8080/metadata?key=mooncake%2F"
+        "rpc_meta%2F10.0.0.2%3A14152 curl: Couldn't connect to server err: Failed to connect to 10.0.0.1 port 8080",
+    ),
+    (
+        "network/engine-server-unreachable",
+        "E1129 07:07:48.750041 26567 transfer_metadata_plugin.cpp:454] EtcdStoragePlugin: unable to connect : no valid "
+        "endpoints provided",
+    ),
 )
-
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("network/engine-server-unreachable", "RuntimeError: Initialize MooncakeDistributedStore failed."),
+    ("network/engine-server-unreachable", "RuntimeError: Failed to setup Mooncake store, error code: -1"),
     (
         "network/port-filtered",
         "[W socket.cpp:697] [c10d] The client socket has failed to connect to [host0]:29500 (system error: 10060 - A "
