@@ -342,6 +342,9 @@ _RUNNERS = (
     "ray/train/v2/_internal/execution/worker_group/thread_runner.py",
 )
 """First frame of such a thread: ``RunnerThread.run``, and ``ThreadRunner`` of Ray Train's second version."""
+_WAITERS = ("get_next", "_monitor_target")
+"""Functions of these files that wait for that thread's results and errors; Python 3.11 and later give their class,
+too."""
 
 
 def training_thread(pid: int, stack: dict[int, tuple[Frame, ...]]) -> int:
@@ -349,11 +352,12 @@ def training_thread(pid: int, stack: dict[int, tuple[Frame, ...]]) -> int:
     main = stack.get(pid, ())
     if not main or not main[-1].file.endswith(_WORKER) or any(frame.own for frame in main):
         return pid
-    found = [
-        tid
+    runs = {
+        tid: [frame.function.rpartition(".")[2] for frame in frames if frame.file.endswith(_RUNNERS)]
         for tid, frames in stack.items()
-        if tid != pid and any(frame.file.endswith(_RUNNERS) and frame.function != "get_next" for frame in frames)
-    ]
+        if tid != pid
+    }
+    found = [tid for tid, names in runs.items() if names and not {*names} & {*_WAITERS}]
     return found[0] if len(found) == 1 else pid
 
 

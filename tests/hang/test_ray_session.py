@@ -116,6 +116,7 @@ MAIN = (
 IDLE = MAIN[2:]
 LOOP = Frame("loop", "train.py", 16, own=True)
 V1 = (LOOP, Frame("train_fn", "ray/train/_internal/utils.py", 207), Frame("run", "ray/air/_internal/util.py", 107))
+MONITOR = Frame("ThreadRunner._monitor_target", "ray/train/v2/_internal/execution/worker_group/thread_runner.py", 72)
 V2 = (LOOP, Frame("_run_target", "ray/train/v2/_internal/execution/worker_group/thread_runner.py", 37))
 
 
@@ -125,6 +126,7 @@ V2 = (LOOP, Frame("_run_target", "ray/train/v2/_internal/execution/worker_group/
         ({5: MAIN, 6: V1}, 6),
         ({5: IDLE, 6: V2}, 6),
         ({5: IDLE, 6: V2, 7: (LOOP, Frame("run", "threading.py", 982))}, 6),
+        ({5: IDLE, 6: V2, 7: (MONITOR, Frame("run", "threading.py", 982))}, 6),
         ({5: MAIN}, 5),
         ({5: MAIN, 6: V1, 7: V1}, 5),  # which of them is not known
         ({5: (LOOP, *IDLE), 6: V1}, 5),  # an actor whose method trains
