@@ -55,6 +55,7 @@ AGAIN = (
     "try_fixes",
     "baseline",
     "per_gpu",
+    "placement_group",
 )
 """Flags beyond the launch that matter when a check runs again, in the order in which they are printed."""
 
@@ -76,8 +77,8 @@ class CheckCommand:
         """Check, print the report, and return the exit status. Raises UsageError."""
         telling = Telling.from_flags(self.report)
         own = require_one_of("--exit-status", self.how.exit_status, EXIT_STATUS_OF) == "own"
-        if self.how.per_gpu:
-            raise UsageError("--per-gpu belongs to --ray")
+        if self.how.per_gpu or self.how.placement_group:
+            raise UsageError(f"--{'per-gpu' if self.how.per_gpu else 'placement-group'} belongs to --ray")
         options = self.options()
         if self.how.dry_run:
             from distdoctor.cli.dry_run import show

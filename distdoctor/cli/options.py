@@ -45,6 +45,8 @@ class RunFlags:
     token: str | None = field(default=None, repr=False)
     per_gpu: bool = False
     """An actor of Ray for each GPU, with one rank, instead of one for each node."""
+    placement_group: str | None = None
+    """Strategy of the placement groups in which Ray places the actors."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,12 @@ OPTIONS: dict[str, Any] = {
         metavar="TEXT", help="Secret that all nodes share, against forged messages. [$DISTDOCTOR_TOKEN, hidden from ps]"
     ),
     "per_gpu": _advanced("--per-gpu", help="With --ray: an actor with one rank for each GPU, as a bundle of one GPU."),
+    "placement_group": _advanced(
+        "--placement-group",
+        metavar="STRATEGY",
+        help="With --ray: place the actors as a job's placement group, "
+        "PACK, SPREAD, STRICT_PACK (one group per node) or STRICT_SPREAD.",
+    ),
     # the hosts of a remote run
     "hosts": _hosts(
         metavar="HOSTS", help="Run on these hosts over ssh, such as gpu[01-16],extra7; the first is node 0."

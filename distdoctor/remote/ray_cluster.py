@@ -36,6 +36,10 @@ CALLER = (
 """Program that asks the driver for one command: the driver reads its stdin and writes its output itself."""
 
 
+PLACE = -2
+"""Index of the node's id, or of the bundle, in the command of a target."""
+
+
 def nodes_of(address: str) -> tuple[tuple[HostTarget, ...], tuple[str, ...]]:
     """Return the live nodes of a Ray cluster, this one first, and a text on each dead one whose address is not in use.
 
@@ -59,6 +63,7 @@ def nodes_of(address: str) -> tuple[tuple[HostTarget, ...], tuple[str, ...]]:
             (sys.executable, "-S", "-E", "-c", CALLER, answer["socket"], one["node"], "0"),
             one["address"],
             gpus=one["gpus"],
+            cpus=one["cpus"],
         )
         for one in live
     )
@@ -72,7 +77,7 @@ def for_job(
 
     In a cluster with GPUs only the nodes that have some can be a job's. Raises UsageError if there are too few.
     """
-    with_gpus = [one for one in targets if one.gpus]
+    with_gpus = nodes_with_gpus(targets)
     usable = with_gpus or [*targets]
     if nnodes is not None and nnodes > len(usable):
         kind = "nodes with GPUs" if with_gpus else "nodes"
@@ -81,6 +86,11 @@ def for_job(
     return tuple(
         replace(one, before=(*one.before[:-1], str(min(one.gpus, ranks or one.gpus)))) for one in usable[:nnodes]
     )
+
+
+def nodes_with_gpus(targets: Sequence[HostTarget]) -> list[HostTarget]:
+    """Return the nodes that have GPUs: those of a job, if there are any."""
+    return [one for one in targets if one.gpus]
 
 
 def each_gpu(targets: Sequence[HostTarget]) -> tuple[HostTarget, ...]:

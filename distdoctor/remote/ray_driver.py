@@ -6,6 +6,9 @@ and its actors with it, when its stdin ends.
 
 A local program (CALLER in ``distdoctor.remote.ray_cluster``) connects to its socket for each node. It sends one message
 of JSON, with its own stdin, stdout and stderr, and gets the exit status of the command.
+
+``distdoctor.remote.ray_groups`` sends it the bundles of placement groups, and gets their nodes. These groups are
+removed at the end of stdin.
 """
 
 from __future__ import annotations
@@ -21,18 +24,24 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from typing import Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.util import placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 CONNECT_SECONDS = 5.0
 PLACE_SECONDS = 25.0
 """Limit of placing an actor and starting its process: less than the 30 s after which a host counts as silent."""
 STOP_SECONDS = 2.0
+SETTLE_SECONDS = 1.0
+"""Seconds in which the nodes report what is free without a removed group."""
 BLOCK = 1 << 16
 """Bytes of one call: more than 100 KB would go through the object store, on further ports."""
 NO_RAY = 255
+GROUPS: list[Any] = []
+"""Placement groups that were created and not removed."""
 
 
 class DistdoctorNode:
@@ -90,6 +99,9 @@ def serve(connection: socket.socket) -> None:
     """Run one caller's command on its node."""
     message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
     wanted = json.loads(message)
+    if "groups" in wanted:
+        answer(connection, wanted)
+        return
     status = NO_RAY
     try:
         status = run(wanted, descriptors, connection)
@@ -106,8 +118,7 @@ def serve(connection: socket.socket) -> None:
 def run(wanted: dict[str, Any], descriptors: list[int], connection: socket.socket) -> int:
     """Run the command on its node, and return its status."""
     kind = ray.remote(num_cpus=0, num_gpus=wanted["gpus"], max_concurrency=4)(DistdoctorNode)
-    on_node = NodeAffinitySchedulingStrategy(wanted["node"], soft=False)
-    actor = kind.options(scheduling_strategy=on_node, max_restarts=0).remote()
+    actor = kind.options(scheduling_strategy=where(wanted["node"]), max_restarts=0).remote()
     try:
         ray.get(actor.start.remote(wanted["argv"]), timeout=PLACE_SECONDS)
         threading.Thread(target=pass_input, args=(actor, descriptors[0]), daemon=True).start()
@@ -122,6 +133,71 @@ def run(wanted: dict[str, Any], descriptors: list[int], connection: socket.socke
         return int(ray.get(actor.status.remote()))
     finally:
         ray.kill(actor)
+
+
+def where(place: str) -> Any:
+    """Return the strategy for a node by its id, or for a bundle: ``GROUP/BUNDLE``."""
+    group, slash, bundle = place.partition("/")
+    if slash:
+        return PlacementGroupSchedulingStrategy(GROUPS[int(group)], placement_group_bundle_index=int(bundle))
+    return NodeAffinitySchedulingStrategy(place, soft=False)
+
+
+def answer(connection: socket.socket, wanted: dict[str, Any]) -> None:
+    """Create placement groups, and answer with one line of JSON: the nodes of their bundles, or who has the
+    resources."""
+    try:
+        found = place(wanted)
+    except BaseException as err:
+        found = {"error": reason(err, {"gpus": 0})}
+    with contextlib.suppress(OSError):
+        connection.sendall(json.dumps(found).encode() + b"\n")
+        connection.close()
+
+
+def place(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Create the groups of bundles. If one is not placed in time, remove all, and return the state of the cluster."""
+    end = time.monotonic() + PLACE_SECONDS
+    try:
+        for bundles in wanted["groups"]:
+            GROUPS.append(placement_group(bundles, strategy=wanted["strategy"], name="distdoctor"))
+        if all(group.wait(max(0.1, end - time.monotonic())) for group in GROUPS):
+            tables = [placement_group_table(group)["bundles_to_node_id"] for group in GROUPS]
+            return {"nodes": [[table[number] for number in sorted(table)] for table in tables]}
+        return state_of_cluster()
+    except BaseException:
+        remove_groups()
+        raise
+
+
+def state_of_cluster() -> dict[str, Any]:
+    """Return what is free on each node, and the other placement groups and their jobs; remove the own groups first."""
+    remove_groups()
+    time.sleep(SETTLE_SECONDS)
+    own = {"distdoctor"}
+    others = [
+        {
+            "id": one["placement_group_id"],
+            "name": one["name"],
+            "bundles": [[node, one["bundles"][number]] for number, node in one["bundles_to_node_id"].items() if node],
+        }
+        for one in placement_group_table().values()
+        if one["state"] == "CREATED" and one["name"] not in own
+    ]
+    jobs = {}
+    with contextlib.suppress(Exception):
+        jobs = {
+            one["JobID"]: f"{one.get('Entrypoint') or 'a driver'} (pid {one['DriverPid']} on {one['DriverIPAddress']})"
+            for one in ray._private.state.jobs()
+        }
+    return {"free": ray._private.state.available_resources_per_node(), "groups": others, "jobs": jobs}
+
+
+def remove_groups() -> None:
+    """Remove the placement groups."""
+    while GROUPS:
+        with contextlib.suppress(Exception):
+            remove_placement_group(GROUPS.pop())
 
 
 def pass_input(actor: Any, descriptor: int) -> None:
@@ -166,6 +242,7 @@ def nodes() -> list[dict[str, Any]]:
             "name": one.get("NodeManagerHostname") or one["NodeManagerAddress"],
             "address": one["NodeManagerAddress"],
             "gpus": int(one.get("Resources", {}).get("GPU", 0)),
+            "cpus": int(one.get("Resources", {}).get("CPU", 0)),
             "alive": bool(one["Alive"]),
             "death": str(one.get("DeathReasonMessage") or ""),
         }
@@ -213,6 +290,7 @@ def leave_at_end(folder: str) -> None:
         pass
     shutil.rmtree(folder, ignore_errors=True)
     threading.Timer(STOP_SECONDS, os._exit, (0,)).start()
+    remove_groups()
     ray.shutdown()
     os._exit(0)
 

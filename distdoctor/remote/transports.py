@@ -57,6 +57,8 @@ class HostTarget:
     """Last stage of a check there: its imports begin before the order has arrived."""
     gpus: int = 0
     """GPUs of the node that Ray gives to its actors; 0 with any other transport."""
+    cpus: int = 0
+    """The same of CPUs, as Ray counts them."""
     shares: bool = False
     """True if further actors of Ray are meant to run on its node."""
 

@@ -5,12 +5,15 @@ Ray's own start takes most of the time: one cluster serves all tests.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
+import re
 import shlex
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -213,3 +216,73 @@ def test_an_actor_for_each_gpu(cluster: Cluster) -> None:
     assert (status, report["verdict"], report["findings"]) == (0, "pass", [])
     assert [node["name"] for node in report["nodes"]] == ["host1#0", "host1#1", "host2#2", "host2#3"]
     nothing_left(cluster)
+
+
+HOLD = """
+import sys, time, ray
+from ray.util import placement_group
+ray.init(address=sys.argv[1], log_to_driver=False)
+ray.get(placement_group([{"GPU": 1}], "PACK", name="trainer").ready())
+print("holds", flush=True)
+time.sleep(1000)
+"""
+GROUPS = """
+import sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+print([one["state"] for one in ray.util.placement_group_table().values() if one["name"] == "distdoctor"])
+"""
+
+
+def no_group_is_left(cluster: Cluster) -> None:
+    nothing_left(cluster)
+    done = cluster[0].run([sys.executable, "-c", GROUPS, HEAD], env=ENVIRONMENT, timeout=120)
+    assert set(ast.literal_eval(done.stdout.splitlines()[-1])) == {"REMOVED"}, done
+
+
+@pytest.mark.parametrize(
+    ("strategy", "flags", "nodes_of_a_host"),
+    [
+        ("SPREAD", ["--per-gpu"], [2, 2]),
+        ("STRICT_SPREAD", [], [1, 1]),
+        ("STRICT_PACK", ["--per-gpu", "--nnodes=1"], [2]),
+    ],
+)
+def test_actors_in_placement_groups(
+    cluster: Cluster, strategy: str, flags: list[str], nodes_of_a_host: list[int]
+) -> None:
+    """In the cluster of the test before, with two GPUs on each of two hosts."""
+    more = ["--placement-group", strategy, "--nproc-per-node", "2", "--backend", "gloo", *flags]
+    status, report = check(cluster[0], "--ray", HEAD, *more)
+    assert (status, report["verdict"], report["findings"]) == (0, "pass", []), report
+    assert sorted(Counter(node["hostname"] for node in report["nodes"]).values()) == nodes_of_a_host
+    no_group_is_left(cluster)
+
+
+def test_a_group_without_room_names_who_has_it(cluster: Cluster) -> None:
+    with cluster[2].popen([sys.executable, "-c", HOLD, HEAD], env=ENVIRONMENT) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip() == "holds"
+        flags = ["--ray", HEAD, "--placement-group", "STRICT_SPREAD", "--nproc-per-node", "2"]
+        done = cluster[0].run([*CHECK, *flags], env=ENVIRONMENT, timeout=400)
+        holder.kill()
+    assert done.returncode == 2
+    said = re.sub(r"job \w{8}, .* \(pid \d+ on ", "job JOB, DRIVER (pid PID on ", done.stderr)
+    held = re.search(r"holds 1 on (host\d)", said)
+    assert held is not None, said
+    assert "Ray did not place 2 bundles of 2 GPUs (STRICT_SPREAD): there is room for 1 of them; " in said
+    assert "without other jobs there is room for all; " in said
+    assert f"{held[1]} 1 of 2 GPUs" in said
+    assert "placement group trainer of job JOB, DRIVER (pid PID on 10.77.0.12), holds 1 on " in said
+    no_group_is_left(cluster)
+
+
+def test_ctrl_c_removes_the_groups(cluster: Cluster) -> None:
+    flags = ["--ray", HEAD, "--placement-group", "PACK", "--nproc-per-node", "2"]
+    process = cluster[2].popen([*CHECK, *flags], env=ENVIRONMENT)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "environment: ok" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    assert json.loads(process.communicate(timeout=120)[0])["verdict"] != "pass"
+    no_group_is_left(cluster)

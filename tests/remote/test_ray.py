@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from distdoctor.model.errors import UsageError
-from distdoctor.remote import ray_cluster
+from distdoctor.remote import ray_cluster, ray_groups
 from distdoctor.remote.transports import HostTarget, address_of
 
 STANDIN = str(Path(__file__).parent / "standin_ray")
@@ -110,6 +110,50 @@ def test_an_actor_for_each_gpu(address: str, monkeypatch: pytest.MonkeyPatch) ->
         ray_cluster.each_gpu(ray_cluster.for_job([one for one in found[0] if not one.gpus], (), None, None))
 
 
+def test_bundles_on_the_nodes_that_ray_chose(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STANDIN_RAY", json.dumps([node(0), node(1, 4), node(2, 4)]))
+    targets, _ = ray_cluster.nodes_of(address)
+
+    def placed(strategy: str, nnodes: int | None, ranks: int, per_gpu: bool) -> list[tuple[object, ...]]:
+        found = ray_groups.in_groups(targets, (), strategy, nnodes, ranks, per_gpu)
+        assert run(found[-1], "true").returncode == 0
+        return [(one.host.name, one.host.slots, *one.before[-2:]) for one in found]
+
+    assert placed("PACK", 2, 4, False) == [("host2", 4, "0/1", "4"), ("host1", 4, "0/0", "4")]
+    targets, _ = ray_cluster.nodes_of(address)
+    pair = [("host1-bundle0", 1, "0/0", "1"), ("host1-bundle1", 1, "0/1", "1")]
+    assert placed("STRICT_PACK", 1, 2, True) == pair
+    monkeypatch.setenv("STANDIN_RAY", json.dumps([node(0), node(1)]))
+    targets, _ = ray_cluster.nodes_of(address)
+    assert placed("SPREAD", 1, 2, False) == [("host0", 2, "0/0", "0")]  # no GPU in the cluster: a bundle of one CPU
+
+
+def test_bundles_without_room_name_what_is_free_and_who_has_the_rest(
+    address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STANDIN_RAY", json.dumps([node(1, 4), node(2, 4)]))
+    held = {"placement_group_id": "ab" * 14 + "02000000", "name": "", "state": "CREATED", "bundles": {"0": {"GPU": 3}},
+            "bundles_to_node_id": {"0": node(1)["NodeID"]}}  # fmt: skip
+    monkeypatch.setenv("STANDIN_RAY_HELD", json.dumps([held]))
+    targets, _ = ray_cluster.nodes_of(address)
+    with pytest.raises(UsageError) as caught:
+        ray_groups.in_groups(targets, (), "STRICT_SPREAD", None, None, False)
+    assert str(caught.value) == (
+        "--placement-group: Ray did not place 2 bundles of 4 GPUs (STRICT_SPREAD): there is room for 1 of them; "
+        "without other jobs there is room for all; free: host2 4 of 4 GPUs, host1 1 of 4 GPUs; placement group "
+        "abababab of job 02000000, python train.py (pid 33 on 10.77.0.10), holds 3 on host1"
+    )
+    rooms = [("PACK", 2, 8, "16 bundles", 5, 8), ("STRICT_PACK", 1, 8, "8 bundles", 0, 0)]
+    for strategy, nnodes, ranks, bundles, now, most in rooms:
+        said = (
+            rf"{bundles} of 1 GPU \({strategy}\): there is room for {now} of them; .* room for {most};.*; host3 is dead"
+        )
+        with pytest.raises(UsageError, match=said):
+            ray_groups.in_groups(targets, ["host3 is dead"], strategy, nnodes, ranks, True)
+    removed = (tmp_path / "killed").read_text().splitlines()
+    assert removed == ["removed"] * 3
+
+
 def test_two_nodes_of_one_name_are_told_apart(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     twin = {**node(1), "NodeManagerHostname": "host0"}
     monkeypatch.setenv("STANDIN_RAY", json.dumps([node(0), twin]))
@@ -135,7 +179,7 @@ def test_a_node_that_starts_no_actor_says_so(address: str, monkeypatch: pytest.M
     (target,) = ray_cluster.for_job(*ray_cluster.nodes_of(address), None, None)
     done = run(replace(target), "true")
     assert done.returncode == 255
-    assert done.stderr.strip() == "Ray started no actor with 8 GPUs there within 25 s"
+    assert done.stderr.strip() == "Ray started no actor with 8 GPUs there within 25 s: 8 of its GPUs are free"
 
 
 def test_without_a_cluster_or_without_ray_one_line_says_it(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

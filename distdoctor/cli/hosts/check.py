@@ -40,7 +40,7 @@ _TAKEN = (NNODES, NODE_RANK, RDZV_ENDPOINT, STANDALONE, LOCAL_RANK)
 def check_hosts(command: CheckCommand) -> int:
     """Check, print the report, and return the exit status. Raises UsageError."""
     telling, began = Telling.from_flags(command.report), time.time()
-    flag, targets = orchestrate.targets_of(command.where, command.launch, command.how.per_gpu)
+    flag, targets = orchestrate.targets_of(command.where, command.launch, command.how)
     orders = _orders(command, flag, targets)
     command.check_times()
     require_one_of("--until", command.how.until, STAGES)
@@ -101,7 +101,7 @@ def _orders(command: CheckCommand, flag: str, targets: Sequence[HostTarget]) -> 
     master = launch.master_addr or (_master(flag, targets[0]) if len(targets) > 1 else None)
     common = replace(launch, nnodes=str(len(targets)), master_addr=master)
     how = {**asdict(command.how), "save": None, "token": command.token()}
-    del how["baseline"], how["per_gpu"]
+    del how["baseline"], how["per_gpu"], how["placement_group"]
     orders = []
     for rank, target in enumerate(targets):
         slots = str(target.host.slots) if target.host.slots else None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from distdoctor import interrupts
 from distdoctor.cli.check import save_path
-from distdoctor.cli.options import HostFlags
+from distdoctor.cli.options import HostFlags, RunFlags
+from distdoctor.cli.program import require_one_of
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.text import environment
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 RAY = "--ray"
 
 
-def targets_of(where: HostFlags, job: Flags | None = None, per_gpu: bool = False) -> tuple[str, tuple[HostTarget, ...]]:
-    """Return the flag that names the hosts, and the hosts. ``job``: the launch, of which Ray places actors. Raises
-    UsageError."""
+def targets_of(
+    where: HostFlags, job: Flags | None = None, how: RunFlags | None = None
+) -> tuple[str, tuple[HostTarget, ...]]:
+    """Return the flag that names the hosts, and the hosts. ``job``, ``how``: a check, of which Ray places actors.
+    Raises UsageError."""
     flags = {
         "--hosts": where.hosts,
         "--hostfile": where.hostfile,
@@ -45,19 +48,14 @@ def targets_of(where: HostFlags, job: Flags | None = None, per_gpu: bool = False
     (flag,) = given
     if flag != "--pods" and (where.namespace or where.container):
         raise UsageError("-n and --container belong to --pods")
-    if per_gpu and flag != RAY:
-        raise UsageError(f"--per-gpu belongs to {RAY}")
+    if how is not None and (how.per_gpu or how.placement_group) and flag != RAY:
+        raise UsageError(f"--{'per-gpu' if how.per_gpu else 'placement-group'} belongs to {RAY}")
     if flag == "--slurm-job":
         targets = transports.into_slurm_job(str(where.slurm_job))
     elif flag == "--pods":
         targets = transports.into_pods(str(where.pods), where.namespace, where.container)
     elif flag == RAY:
-        from distdoctor.remote import ray_cluster
-
-        targets, dead = ray_cluster.nodes_of(str(where.ray))
-        if job is not None:
-            targets = ray_cluster.for_job(targets, dead, _number(job.nnodes), _number(job.nproc_per_node))
-        targets = ray_cluster.each_gpu(targets) if per_gpu else targets
+        targets = _in_ray(str(where.ray), job, how)
     else:
         named = (
             transports.hosts_named(where.hosts)
@@ -69,6 +67,23 @@ def targets_of(where: HostFlags, job: Flags | None = None, per_gpu: bool = False
     if shutil.which(program) is None:
         raise UsageError(f"{flag} needs {program}, which is not on PATH here")
     return flag, targets
+
+
+def _in_ray(address: str, job: Flags | None, how: RunFlags | None) -> tuple[HostTarget, ...]:
+    """Return the actors of a check, or all nodes without one. Raises UsageError."""
+    from distdoctor.remote import ray_cluster, ray_groups
+
+    strategy = how.placement_group if how is not None else None
+    if strategy is not None:
+        strategy = require_one_of("--placement-group", strategy.upper(), ray_groups.STRATEGIES)
+    targets, dead = ray_cluster.nodes_of(address)
+    if job is None or how is None:
+        return targets
+    nnodes, ranks = _number(job.nnodes), _number(job.nproc_per_node)
+    if strategy is not None:
+        return ray_groups.in_groups(targets, dead, strategy, nnodes, ranks, how.per_gpu)
+    targets = ray_cluster.for_job(targets, dead, nnodes, ranks)
+    return ray_cluster.each_gpu(targets) if how.per_gpu else targets
 
 
 def _number(text: str | None) -> int | None:

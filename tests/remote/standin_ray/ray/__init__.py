@@ -54,10 +54,17 @@ class Actor:
         return SimpleNamespace(remote=call)
 
 
+def node_of(strategy: Any) -> str:
+    """The node of a strategy, by its id or by the bundle of a group."""
+    if hasattr(strategy, "node_id"):
+        return str(strategy.node_id)
+    return str(strategy.placement_group.places[strategy.placement_group_bundle_index])
+
+
 def remote(**given: Any) -> Any:
     def of_class(kind: Any) -> Any:
         def options(scheduling_strategy: Any, **_: Any) -> Any:
-            node = next(one for one in nodes() if one["NodeID"] == scheduling_strategy.node_id)
+            node = next(one for one in nodes() if one["NodeID"] == node_of(scheduling_strategy))
             return SimpleNamespace(remote=lambda: Actor(kind(), bool(node.get("Full"))))
 
         return SimpleNamespace(options=options)
@@ -78,3 +85,23 @@ def kill(actor: Actor) -> None:
 
 def shutdown() -> None:
     pass
+
+
+def held() -> list[dict[str, Any]]:
+    """Placement groups of other jobs: $STANDIN_RAY_HELD."""
+    found: list[dict[str, Any]] = json.loads(os.environ.get("STANDIN_RAY_HELD", "[]"))
+    return found
+
+
+def available() -> dict[str, dict[str, float]]:
+    """Resources of each node without those of other jobs' groups."""
+    left = {one["NodeID"]: dict(one["Resources"]) for one in nodes()}
+    for group in held():
+        for number, node in group["bundles_to_node_id"].items():
+            for kind, amount in group["bundles"][number].items():
+                left[node][kind] -= amount
+    return left
+
+
+JOBS = [{"JobID": "02000000", "Entrypoint": "python train.py", "DriverPid": 33, "DriverIPAddress": "10.77.0.10"}]
+_private = SimpleNamespace(state=SimpleNamespace(available_resources_per_node=available, jobs=lambda: JOBS))
