@@ -40,8 +40,9 @@ LOG = (
     Line(  # of trl/generation/vllm_client.py, swift/rlhf_trainers/vllm_client.py, vLLM's and SGLang's weight transfer
         IN_USE,
         SAYS,
-        stack=r"\bin (?:init_communicator|init_weights?_update_group|init_weight_transfer\w*)\b",
-        told="The port of the group between trainer and engine is in use on the engine's host",
+        stack=r"\bin (?:init_communicator|init_weights?_update_group|init_weight_transfer\w*"
+        r"|stateless_init_process_group|stateless_init_metadata_group)\b",
+        told="The port of the group between trainer and engine is in use on this host",
         fix="End the engine or trainer that still holds the port (`ss -ltnp 'sport = :51216'` names it). Or give the "
         "group another port: `--vllm_group_port 51300` (TRL), `--vllm_server_group_port 51300` (ms-swift).",
     ),

@@ -24,9 +24,31 @@ def raised(path: str, function: str, error: str) -> str:
     )
 
 
+NO_WORKERS = """Traceback (most recent call last):
+  File "/site-packages/vllm/distributed/utils.py", line 256, in create_tcp_store
+    return TCPStore(
+torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients. 1/2 clients joined.
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/site-packages/trl/generation/vllm_client.py", line 771, in init_communicator
+    self.communicator = open_trainer_endpoint(init_info)
+  File "/site-packages/vllm/distributed/utils.py", line 567, in create
+    store = create_tcp_store(
+  File "/site-packages/vllm/distributed/utils.py", line 263, in create_tcp_store
+    socket.close(listen_fd)
+OSError: [Errno 9] Bad file descriptor"""
+
+
 ROWS = [
     (raised("/trl/vllm_client.py", "init_communicator", f"DistNetworkError: {TIMED_OUT.format('10.0.0.9')}"), SYNC, "allow this port"),
     (raised("/trl/vllm_client.py", "init_communicator", f"DistNetworkError: {TIMED_OUT.format('0.0.0.0')}"), SYNC, "own address"),
+    (raised("/vllm/distributed/weight_transfer/nccl_common.py", "worker_init_process_group", f"DistNetworkError: {TIMED_OUT.format('10.0.0.9')}"), SYNC, "to the trainer's"),
+    (raised("/vllm/v1/worker/gpu_worker.py", "init_weight_transfer_engine", f"DistNetworkError: {TIMED_OUT.format('0.0.0.0')}"), SYNC, "VLLM_HOST_IP"),
+    (f"[2026-09-01 10:00:00 TP0] Failed to initialize custom process group: {TIMED_OUT.format('10.0.0.9')}.", SYNC, "to the trainer's"),
+    (NO_WORKERS, SYNC, "the engine that was to join"),
+    (raised("/trl/vllm_client.py", "stateless_init_process_group", "OSError: [Errno 98] Address already in use"), OWN, "--vllm_group_port"),
     (raised("/swift/rollout.py", "init_communicator", "OSError: [Errno 98] Address already in use"), OWN, "--vllm_server_group_port"),
     (raised("/sglang/srt/distributed/parallel_state.py", "f", f"DistNetworkError: {HOLD}"), OWN, "--nccl-port"),
     (raised("/vllm/v1/worker/gpu_worker.py", "init_device", f"DistNetworkError: {HOLD}"), OWN, "VLLM_PORT"),
