@@ -2,11 +2,12 @@
 
 ## What you see
 NCCL: `No space left on device` with `Error while creating shared memory segment /dev/shm/nccl-...`. DataLoader workers:
-`unable to allocate shared memory`, `Bus error`, or only `exitcode: -7`, in the first batches.
+`unable to allocate shared memory`, `Bus error`, or only `exitcode: -7`, in the first batches. Workers of vLLM and
+SGLang: the same `Bus error` at the start.
 
 ## Why it happens
 Docker and Kubernetes give a container 64 MB of shared memory. NCCL puts the buffers between the ranks of a node there,
-and DataLoader workers pass every batch through it. Segments of crashed runs also fill it.
+DataLoader workers pass every batch through it, and vLLM and SGLang their orders. Segments of crashed runs also fill it.
 
 ## Fix
 Enlarge it: `docker run --shm-size=16g` (or --ipc=host); in Kubernetes mount an emptyDir with medium Memory at /dev/shm;
@@ -69,6 +70,7 @@ LOG = (
     ),
 )
 MATTERS = "DataLoaders with workers would run out of it; a job without them runs"
+IN_ENGINE = "the engine's workers exchange messages in it, and end with a bus error once it is full"
 PREVENTS = "nccl group formed"
 LOOKS_AT = ("host.limits.shared_memory",)
 MIB = 1 << 20
@@ -79,6 +81,9 @@ SEGMENT = 9637888
 """Bytes of one of NCCL's segments, of which each rank makes at least one (34210176 with 2.28.9)."""
 REFUSED = r"/dev/shm/nccl.*No space left on device"
 ENOUGH = "16g"
+ENGINES = ("vLLM", "SGLang")
+"""Engines whose workers exchange messages in shared memory. They write to it as they form their groups
+(distributed/parallel_state.py, in_the_same_node_as()): on a full one the kernel ends them with SIGBUS."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -91,6 +96,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         bad,
         f"/dev/shm on {names_of(bad)} {words(bad)}.",
         severity="fail" if refused or any(map(fails, bad)) else "warn",
+        matters=IN_ENGINE if any(node.plan.engine in ENGINES for node in bad) else "",
         evidence=(*map(line, bad), *(text for node in refused for text in gpus.nccl_warned(node, REFUSED)[:1])),
         fixes=fixes(bad),
     )
@@ -108,13 +114,15 @@ def small(node: Node) -> bool:
 
 
 def fails(node: Node) -> bool:
-    """Return whether NCCL will not find room for the segments of this node's ranks.
+    """Return whether NCCL, or an engine's queue, will not find room for the segments of this node's ranks.
 
     Where its group was just made it did without: GPUs that reach each other by NVLink or PCIe need none."""
     shm, ranks = memory(node), rank_count(node)
-    if shm is None or shm.free is None or not plans_nccl_group(node) or gpus.nccl_made([node]):
+    if shm is None or shm.free is None or ranks < 2:
         return False
-    return ranks > 1 and shm.free < ranks * SEGMENT
+    if node.plan.engine in ENGINES and shm.free < MIB:
+        return True
+    return plans_nccl_group(node) and not gpus.nccl_made([node]) and shm.free < ranks * SEGMENT
 
 
 def words(bad: list[Node]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from distdoctor.knowledge.live import places
 from distdoctor.knowledge.live.places import place_of
 from distdoctor.knowledge.live.stacks import works
-from distdoctor.model.facts import Frame, ProcessChanges
+from distdoctor.model.facts import Answerer, Frame, ProcessChanges, Socket
 from tests.job_builder import TRAIN, rank
 
 POLLS = ProcessChanges(1.5, cpu=0.01, switches=15, stack=False)
@@ -40,6 +40,18 @@ def test_a_store_that_the_jobs_own_code_makes_is_waited_at() -> None:
     assert place_of(alone).kind == places.HOSTING
     later = rank(0, own, call="clock_nanosleep", moved=polls, threads=["pt_tcpstore_uv", "gloo_tcp_loop"])
     assert place_of(later).kind == places.CODE
+
+
+@pytest.mark.parametrize(("clients", "kind"), [(1, places.KEY), (2, places.CODE)])
+def test_a_key_of_the_own_store_that_no_other_client_can_set(clients: int, kind: str) -> None:
+    """vLLM's StatelessProcessGroup waits in a library's frame; with another client, that one may still set it."""
+    frames = [Frame("barrier", "vllm/distributed/utils.py", 462), TRAIN]
+    seen = rank(0, frames, call="poll", threads=["pt_tcpstore"])
+    ends = [Socket("ESTABLISHED", "10.77.0.10", 51216, "10.77.0.10", 40000 + n) for n in range(clients)]
+    own = Socket("ESTABLISHED", "10.77.0.10", 40000, "10.77.0.10", 51216)
+    main = replace(seen.threads[0], reads="socket:10.77.0.10:40000 to 10.77.0.10:51216", asks=Answerer(100, "python"))
+    waits = replace(seen, threads=(main, *seen.threads[1:]), sockets=(own, *ends))
+    assert place_of(waits).kind == kind
 
 
 def test_who_cannot_be_seen_is_nowhere_in_particular() -> None:

@@ -508,10 +508,12 @@ class LiveRank:
 
     @property
     def answerer(self) -> Answerer | None:
-        """Return the local process that it, or a process below it that it waits for, waits for."""
+        """Return the local process that it, or a process below it that it waits for, waits for; not itself, where it
+        serves a store."""
         ends = self.process.main.other_ends if self.process.main is not None else ()
         waiting = (self.process, *self.watched, *(one for one in self.below if one.pid in ends))
-        return next((one.main.asks for one in waiting if one.main is not None and one.main.asks is not None), None)
+        asked = (one.main.asks for one in waiting if one.main is not None)
+        return next((asks for asks in asked if asks is not None and asks.pid != self.process.pid), None)
 
     @property
     def asleep(self) -> float | None:

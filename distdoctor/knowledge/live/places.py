@@ -306,8 +306,20 @@ def _awaits_message(view: _View) -> Place | None:
 
 
 def _awaits_key(view: _View) -> Place | None:
-    polls = view.main.call in ("poll", "ppoll") and waits_for_work(view.frames)
-    return Place(KEY, frame=view.own) if polls and connected(view.process, view.ports) else None
+    if view.main.call not in ("poll", "ppoll"):
+        return None
+    at_store = waits_for_work(view.frames) and connected(view.process, view.ports)
+    return Place(KEY, frame=view.own) if at_store or _asks_own_store(view.process) else None
+
+
+def _asks_own_store(one: JobProcess) -> bool:
+    """Return whether it waits at a store that it serves itself, and nobody else is connected who could set the key."""
+    main = one.main
+    if main is None or main.asks is None or main.asks.pid != one.pid or not threads_of(one, "pt_tcpstore"):
+        return False
+    host, _, port = main.reads.partition(" to ")[2].rpartition(":")
+    ends = [s for s in one.sockets or () if s.state == "ESTABLISHED" and str(s.local_port) == port]
+    return bool(host) and len(ends) == 1
 
 
 def _has_ended(view: _View) -> Place | None:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tests.lab.cases.common import BOTH
-from tests.lab.faults import together
+from tests.lab.faults import inside, together
 from tests.lab.faults.engines import (
     ATTENTION_DP,
     DATA_PARALLEL,
@@ -25,7 +25,7 @@ from tests.lab.faults.engines import (
     store_described,
     store_master,
 )
-from tests.lab.faults.host import HTTP_SERVER, SILENT_LISTENER, port_held
+from tests.lab.faults.host import HTTP_SERVER, SILENT_LISTENER, port_held, shared_memory
 from tests.lab.faults.launch import flag, variable
 from tests.lab.faults.packet_filter import nft
 from tests.lab.harness.case import Case
@@ -53,6 +53,7 @@ CASES = [
     Case("SGLang: Mooncake's master is on the other node", together(store_master(1), variable(M, "10.77.0.10:50051", 0, 1)), UNREACHED, BOTH, line=HICACHE, torch="92 s"),
     Case("vLLM: Mooncake's master lets one node in", together(store_master(0), store_described(0, 1), nft(0, "tcp dport 50051 ip saddr 10.77.0.11 drop")), UNREACHED, ["host0"], line=STORE, torch="silent"),
     Case("SGLang: Mooncake's metadata server was not started", together(store_master(0), variable(M, "10.77.0.10:50051", 0, 1), variable("MOONCAKE_TE_META_DATA_SERVER", "http://host1:8080/metadata", 0, 1)), UNREACHED, ["host1"], by_hand=port_held(1, HTTP_SERVER, 8080), line=HICACHE, torch="at once"),
+    Case("vLLM: /dev/shm is full", together(shared_memory("1m", 0), inside(0, "dd if=/dev/zero of=/dev/shm/x bs=64k count=16 2>&1")), "host/shared-memory-small", ["host0"], line=VLLM, torch="at once (SIGBUS)"),
     Case("vLLM: UCX_NET_DEVICES is another host's card", together(own_address(SIDE), variable("UCX_NET_DEVICES", "mlx5_9:1", 1)), "environment/ucx-devices", ["host1"], line=NIXL, torch="first request"),
     Case("SGLang below a rank of torchrun", variable(AGENT, "True", 0, 1), "environment/agent-store-hijack", BOTH, line=SGLANG),
     Case("vLLM: VLLM_PORT is Kubernetes' own", variable("VLLM_PORT", URI, 1), "environment/invalid-variable", ["host1"], line=VLLM),
