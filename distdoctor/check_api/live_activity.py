@@ -154,10 +154,12 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
     if view is None or not view.demands:
         return
     demand = max(view.demands, key=lambda demand: (bool(demand.strategy), demand.count))
-    lacking = [name for name in _resources(demand) if demand.total(name) > view.resources.get(name, (0.0, 0.0))[1]]
+    counted = [name for name in _resources(demand) if not name.startswith(_NODE)]
+    lacking = [name for name in counted if demand.total(name) > view.resources.get(name, (0.0, 0.0))[1]]
     spread = demand.strategy == "STRICT_SPREAD" and view.nodes < demand.count
     starts, age = ray_process(job), max((process.age for process in job.first.processes), default=0.0)
-    never = bool(lacking or spread or view.impossible) and not view.starting
+    busy = bool(_addresses(demand) and _held(view, demand))  # whatever the autoscaler says of that one node
+    never = bool(lacking or spread or (view.impossible and not busy)) and not view.starting
     late = age >= (YOUNG if view.impossible else LONG)
     less = asked(job, demand, too_large=view.impossible and not lacking)
     yield Finding.about(
@@ -249,13 +251,29 @@ def cluster_text(view: RayView, demand: RayDemand, lacking: list[str], spread: b
         return "Ray's cluster has " + together(_amount(name, view.resources.get(name, (0, 0))[1]) for name in lacking)
     if spread:
         return f"each needs a node of its own, and Ray's cluster has {view.nodes}"
-    if view.impossible:
+    held, pinned = _held(view, demand), _addresses(demand)
+    if pinned and not held:
+        return f"one of them must be on {together(pinned)}, and Ray has no node there, or none with as much"
+    if view.impossible and not pinned:
         return "no single node of Ray's cluster has as much as one of them needs"
-    held = [name for name in _resources(demand) if _free(view, name) < demand.total(name)]
     if held:
         return "Ray's cluster has " + together(f"{_free(view, name):g} of {_amount(name, view.resources[name][1])} free"
                                                for name in held)  # fmt: skip
     return f"Ray's cluster has {usage_text(view)} in use"
+
+
+_NODE = "node:"
+"""Beginning of a resource that each node of Ray has, with its address. Ray's status leaves it out."""
+
+
+def _addresses(demand: RayDemand) -> list[str]:
+    """Return the addresses of the nodes on which a bundle must be."""
+    return [name.removeprefix(_NODE) for name in _resources(demand) if name.startswith(_NODE)]
+
+
+def _held(view: RayView, demand: RayDemand) -> list[str]:
+    """Return the resources that the cluster has, and not enough of them free."""
+    return [name for name in _resources(demand) if name in view.resources and _free(view, name) < demand.total(name)]
 
 
 def _free(view: RayView, name: str) -> float:
@@ -294,6 +312,13 @@ def remedy(view: RayView, demand: RayDemand, lacking: list[str], spread: bool, l
     if lacking:
         need = amounts_text({name: demand.total(name) for name in lacking})
         return f"Add nodes to Ray's cluster until it has {need}{join}, or lower {less}."
-    if view.impossible:
+    pinned, held = _addresses(demand), _held(view, demand)
+    if pinned and not held:
+        return (
+            f"Look for {together(pinned)} in `ray list nodes`. If it is not there, set VLLM_HOST_IP on each node to "
+            "its address in that list, for `ray start` and for vLLM. If it is there, start vLLM on a node of Ray that "
+            "has such free resources."
+        )
+    if view.impossible and not pinned:
         return f"Lower {less} to what one node has, or add larger nodes."
     return "Wait for the jobs that hold these resources, or end those that are done (`ray list jobs`)."

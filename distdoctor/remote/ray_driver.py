@@ -40,6 +40,10 @@ SETTLE_SECONDS = 1.0
 BLOCK = 1 << 16
 """Bytes of one call: more than 100 KB would go through the object store, on further ports."""
 NO_RAY = 255
+TOKEN = (
+    "the cluster wants a token: set RAY_AUTH_MODE=token, and put the token of its head into ~/.ray/auth_token or "
+    "RAY_AUTH_TOKEN"
+)
 GROUPS: list[Any] = []
 """Placement groups that were created and not removed."""
 
@@ -252,13 +256,17 @@ def nodes() -> list[dict[str, Any]]:
 
 
 def connect(address: str) -> None:
-    """Connect to the cluster. Raises OSError or ConnectionError if none answers: Ray itself tries for two minutes."""
+    """Connect to the cluster. Raises OSError or ConnectionError if none answers: Ray itself tries for two minutes.
+
+    Ray is given ``auto`` as it is: it takes this user's token for a cluster that it found itself alone.
+    """
+    found = address
     if address == "auto":
         from ray._private import services
 
-        address = services.canonicalize_bootstrap_address_or_die("auto")
-    host, _, port = address.rpartition(":")
-    if "://" not in address:
+        found = services.canonicalize_bootstrap_address_or_die("auto")
+    host, _, port = found.rpartition(":")
+    if "://" not in found:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
 
@@ -274,14 +282,27 @@ def main() -> None:
         connect(sys.argv[1])
         found: dict[str, Any] = {"ray": ray.__version__, "nodes": nodes()}
     except BaseException as err:
-        text = err.strerror if isinstance(err, OSError) and err.strerror else " ".join(str(err).split())[:300]
-        found = {"error": text or type(err).__name__}
+        found = {"error": root_text(err)}
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{folder}/socket")
     listener.listen(1024)
     print(json.dumps({**found, "socket": f"{folder}/socket"}), file=output, flush=True)
     while True:
         threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+
+def root_text(err: BaseException) -> str:
+    """Return one line: the system's words, or those of the error that led to this one. Ray may put a whole traceback
+    into its text, and the reason is its last line."""
+    if isinstance(err, OSError) and err.strerror:
+        return err.strerror
+    while err.__cause__ or err.__context__:
+        err = err.__cause__ or err.__context__  # type: ignore[assignment]
+    text = str(err)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if "Traceback (most recent call last)" in text:
+        lines = lines[-1:]
+    return TOKEN if "InvalidAuthToken" in text else " ".join(lines)[:300] or type(err).__name__
 
 
 def leave_at_end(folder: str) -> None:

@@ -63,6 +63,27 @@ def test_the_fix_names_what_asks_for_the_resources(frames: tuple[Frame, ...], de
     assert f"or {less}" in finding.fixes[0].text
 
 
+@pytest.mark.parametrize(
+    ("gpus", "severity", "said", "fix"),
+    [
+        (
+            (0.0, 4.0),
+            "fail",
+            "one of them must be on 10.1.2.3, and Ray has no node there, or none with",
+            "VLLM_HOST_IP",
+        ),
+        ((0.0, 1.0), "fail", "Ray's cluster has 1 GPU", "until it has 2 GPUs"),
+        ((3.0, 4.0), "warn", "Ray's cluster has 1 of 4 GPUs free", "Wait for the jobs that hold these resources"),
+    ],
+)
+def test_a_bundle_for_one_node_alone(gpus: tuple[float, float], severity: str, said: str, fix: str) -> None:
+    """vLLM's first bundle asks for its driver's node by its address, which Ray's status does not list."""
+    demand = RayDemand((RayBundle({"GPU": 1.0, "node:10.1.2.3": 0.001}), RayBundle({"GPU": 1.0})), "PACK")
+    (finding,) = report(frames=GET, demands=(demand,), resources={"GPU": gpus}).findings
+    assert (finding.severity, said in finding.summary) == (severity, True), finding.summary
+    assert fix in finding.fixes[0].text
+
+
 def test_fewer_workers_do_not_help_if_one_is_too_large() -> None:
     (finding,) = report(resources={"GPU": (0.0, 8.0), "CPU": (0.0, 8.0)}, nodes=8).findings
     assert "Lower resources_per_worker of the ScalingConfig to what one node has" in finding.fixes[0].text

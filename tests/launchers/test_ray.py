@@ -286,3 +286,19 @@ def test_ctrl_c_removes_the_groups(cluster: Cluster) -> None:
     process.send_signal(signal.SIGINT)
     assert json.loads(process.communicate(timeout=120)[0])["verdict"] != "pass"
     no_group_is_left(cluster)
+
+
+def test_a_cluster_with_a_token() -> None:
+    """The head of a cluster of its own has one; Ray uses it by itself only where it finds the cluster itself."""
+    if reason := why_not():
+        pytest.skip(reason)
+    ray = Path(str(importlib.util.find_spec("ray").origin)).parents[1]  # type: ignore[union-attr]
+    with Cluster(2, shown=[ray]) as hosts:
+        folder = f"{ENVIRONMENT['HOME']}/.ray"
+        hosts[0].inside(f"mkdir -p {folder} && printf %032d 7 >{folder}/auth_token")
+        start(hosts[0])
+        status, report = check(hosts[0], "--ray", "--nnodes", "1")
+        assert (status, report["verdict"]) == (0, "pass"), report
+        done = hosts[1].run([*CHECK, "--ray", HEAD], env=ENVIRONMENT, timeout=200)
+        assert done.returncode == 2
+        assert f"no Ray cluster answered at {HEAD}: the cluster wants a token: set RAY_AUTH_MODE=token" in done.stderr

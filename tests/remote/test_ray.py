@@ -190,6 +190,9 @@ def test_without_a_cluster_or_without_ray_one_line_says_it(address: str, monkeyp
     monkeypatch.setenv("STANDIN_RAY_REFUSES", "1")
     with pytest.raises(UsageError, match="Version mismatch: the cluster was started with Ray: 2"):
         ray_cluster.nodes_of(address)
+    monkeypatch.setenv("STANDIN_RAY_REFUSES", "token")
+    with pytest.raises(UsageError, match="the cluster wants a token: set RAY_AUTH_MODE=token, and put the token of"):
+        ray_cluster.nodes_of(address)
     monkeypatch.setattr(ray_cluster, "_HAS_RAY", "raise SystemExit(1)")
     with pytest.raises(UsageError, match="--ray needs Ray, which is in none of "):
         ray_cluster.nodes_of(address)

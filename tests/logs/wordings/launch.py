@@ -4,6 +4,15 @@ from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
     (
+        "launch/ray-token",
+        "ray.exceptions.AuthenticationError: RPC error: InvalidAuthToken: Authentication token is missing or incorrect."
+        " Note: RAY_AUTH_MODE is currently 'disabled' (not 'token').",
+    ),
+    (
+        "launch/ray-token",
+        "ray.exceptions.AuthenticationError: Token authentication is enabled but no authentication token was found.",
+    ),
+    (
         "launch/srun-step-blocked",
         "srun: error: Unable to create step for job 1234: Unable to contact slurm controller (connect failure)",
     ),
@@ -74,6 +83,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "launch/ray-token",
+        "[2026-06-17 12:09:46,886 W 1 1] gcs_client.cc:205: Failed to get cluster ID from GCS server: Unauthenticated: "
+        "RPC error: InvalidAuthToken: Authentication token is missing or incorrect",
+    ),
     (
         "launch/srun-step-blocked",
         "srun: error: s_p_parse_file: unable to status file /etc/slurm/slurm.conf: Permission denied, retrying in 1sec "

@@ -26,6 +26,11 @@ exceptions = SimpleNamespace(RayError=RayError, GetTimeoutError=GetTimeoutError)
 
 
 def init(**given: Any) -> None:
+    if os.environ.get("STANDIN_RAY_REFUSES") == "token":
+        last = (
+            "Traceback (most recent call last):\n  File\nray.exceptions.AuthenticationError: InvalidAuthToken: missing"
+        )
+        raise ConnectionError("Failed to connect to Ray cluster") from RuntimeError(f"Last connection error: {last}")
     if os.environ.get("STANDIN_RAY_REFUSES"):
         raise RuntimeError("Version mismatch: the cluster was started with\nRay: 2.9.0")
 
