@@ -159,6 +159,11 @@ def remedy_of_moving(job: live.LiveJob, rank: live.LiveRank, peer: str) -> str:
         return f"Delete {rank.lock.path} if the process that created it has ended; the rank then continues."
     if rank.lock is not None:
         return remedy(job, rank)
+    if live.stacks.awaits_ray(rank.process.main):
+        return (
+            f"Find the task or actor that {rank.called} waits for{line} (`ray list tasks`, `ray list actors`). Two "
+            "actors that wait for each other's results need a max_concurrency above 1, or one of them must not wait."
+        )
     return (
         f"Run `distdoctor hang --watch 60`. If {rank.called} is still{line or ' there'}, provide what it waits for, or "
         "end its loop."

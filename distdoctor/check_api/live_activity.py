@@ -12,6 +12,7 @@ from distdoctor.knowledge.live.job import YOUNG, LiveJob, LiveRank
 from distdoctor.knowledge.live.stacks import (
     MUCH,
     at_line,
+    awaits_ray,
     awaits_thread,
     gets_about,
     own_frame,
@@ -86,6 +87,8 @@ def _work(rank: LiveRank) -> tuple[str, str] | None:
 def _other_wait(rank: LiveRank) -> tuple[str, str]:
     """Return the wait of a rank that does not work, as far as its stack shows for what."""
     process = rank.process
+    if awaits_ray(process.main):
+        return "waits for a result of Ray", "of a task or an actor"
     if rank.gets_data:
         return "waits for data", "one of its threads or processes gets some from time to time"
     if awaits_thread(process):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.model.facts import CallArguments, Frame, JobProcess, NodeFacts
+from distdoctor.model.facts import CallArguments, Frame, JobProcess, NodeFacts, ProcessChanges
 from tests.hang.job_cases import (
     ALL,
     AT_STORE,
@@ -62,6 +62,15 @@ def test_a_key_that_one_elsewhere_may_set_is_not_judged_from_here() -> None:
     report = judged(node(for_key(0), for_key(1), stores=(ALL,)))
     assert (roots(report), report.verdict) == ([], "incomplete")
     assert "distdoctor hang on host1" in " ".join(report.notes)
+
+
+def test_a_result_of_ray_is_what_an_actor_waits_for() -> None:
+    """Its other threads hear from Ray now and then, whatever becomes of the task."""
+    get = (Frame("Worker.get_objects", "ray/_private/worker.py", 1007), Frame("get", "ray/_private/worker.py", 3009))
+    waits = process(0, (*get, *CODE), call="futex", moved=ProcessChanges(1.5, fed=8, stack=False))
+    (finding,) = judged(local(waits, REDUCE, REDUCE, REDUCE)).findings
+    assert "waits for a result of Ray at " in finding.summary
+    assert "`ray list tasks`" in finding.fixes[0].text
 
 
 def in_kernel(rank: int | None, waits_in: str, **changes: Any) -> JobProcess:

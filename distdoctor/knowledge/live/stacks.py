@@ -186,6 +186,13 @@ PATHS = 3
 perhaps that of a function that it calls."""
 
 
+def awaits_ray(thread: JobThread | None) -> bool:
+    """Return whether it waits for the result of a task or actor of Ray, whose process may be on any node."""
+    inner = takewhile(lambda frame: not frame.own, thread.frames if thread is not None else ())
+    names = [frame.function.rpartition(".")[2] for frame in inner if frame.file.endswith("ray/_private/worker.py")]
+    return any(name in ("get", "get_objects", "wait") for name in names)
+
+
 def sleeps(thread: JobThread) -> bool:
     """Return whether it sleeps for a time of its own."""
     return thread.call in ("clock_nanosleep", "nanosleep")
