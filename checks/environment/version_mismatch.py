@@ -65,6 +65,12 @@ LOG = (
     Line(  # ray/_private/worker.py; a difference of Python's patch version alone is a warning with another beginning
         "RuntimeError: Version mismatch: The cluster was started with"
     ),
+    Line(  # mooncake-store/src/master_client.cpp
+        "Version mismatch: server=",
+        r"Version mismatch: server=(?P<got>\S{1,40}) client=(?P<wanted>\S{1,40})",
+        told="Mooncake's master has another version than the client in the engine",
+        fix="Install the same version of mooncake-transfer-engine where the master and the engines run.",
+    ),
     Line(  # nvshmemid_hostlib_init_attr; from 3.6.5 on with both versions in parentheses
         "NVSHMEM device library version",
         r"NVSHMEM device library version (?:\((?P<got>[\d.]{1,20})\) )?does not match with NVSHMEM host library version"

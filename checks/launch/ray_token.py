@@ -11,15 +11,14 @@ and ends after 20 seconds. Or it says at once that token authentication is enabl
 
 Why it happens
 --------------
-The cluster was started with token authentication. From Ray 2.59 on a head takes part in it by itself if
-~/.ray/auth_token is there, and any earlier ray.init() on that machine wrote that file. The other nodes have no such
-file, or one with a token of their own. A process that names the cluster's address uses its token only with
-RAY_AUTH_MODE=token.
+The cluster was started with token authentication. From Ray 2.59 on a head switches it on by itself if
+~/.ray/auth_token exists. Any earlier ray.init() on that machine created the file. The other nodes have no such file, or
+one with a token of their own. A process that names the cluster's address uses its token only with RAY_AUTH_MODE=token.
 
 Fix
 ---
 Copy ~/.ray/auth_token from the head to every node, and `export RAY_AUTH_MODE=token` wherever a process joins or
-connects. Or start the head and all others with RAY_AUTH_MODE=disabled, in a network that nobody else reaches.
+connects. Or start the head and all others with RAY_AUTH_MODE=disabled, in a private network.
 
 Confirm with
 ------------

@@ -264,6 +264,11 @@ def test_a_group_without_room_names_who_has_it(cluster: Cluster) -> None:
         assert holder.stdout.readline().strip() == "holds"
         flags = ["--ray", HEAD, "--placement-group", "STRICT_SPREAD", "--nproc-per-node", "2"]
         done = cluster[0].run([*CHECK, *flags], env=ENVIRONMENT, timeout=400)
+        waits = cluster[0].popen([*CHECK, *flags], env=ENVIRONMENT)
+        time.sleep(8)  # Ray waits for room
+        waits.send_signal(signal.SIGINT)
+        waits.communicate(timeout=60)
+        no_group_is_left(cluster)
         holder.kill()
     assert done.returncode == 2
     said = re.sub(r"job \w{8}, .* \(pid \d+ on ", "job JOB, DRIVER (pid PID on ", done.stderr)

@@ -32,4 +32,6 @@ HEALTHY = (
     "[W socket.cpp:697] [c10d] The client socket has failed to connect to [kubernetes.docker.internal]:29500 "
     "(system error: 10049 - The requested address is not valid in its context.).",  # then it tries the next address
     "[1749803291.555759] [host0:7053 :0]     ucp_context.c:1904 UCX  WARN  UCP version is incompatible",
+    "E1129 07:32:03.530449 25461 transfer_metadata_plugin.cpp:292] GET http://10.0.0.1:8187/metadata?key=mooncake%2F"
+    "ram%2F10.0.0.1%3A13893 http=404 body: metadata not found",  # a segment that nobody has mounted yet
 )

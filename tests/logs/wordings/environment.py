@@ -48,6 +48,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("environment/local-rank-argument", "main.py: error: unrecognized arguments: --local_rank=3"),
     ("environment/backend-not-built", "RuntimeError: Distributed package doesn't have NCCL built in"),
     ("environment/version-mismatch", "RuntimeError: Version mismatch: The cluster was started with:"),
+    (
+        "environment/version-mismatch",
+        "E1129 07:05:49.807340 19267 master_client.cpp:452] Version mismatch: server=0.3.12 client=0.3.13",
+    ),
     ("environment/version-mismatch", "NVSHMEM device library version does not match with NVSHMEM host library version"),
     (
         "environment/version-mismatch",
