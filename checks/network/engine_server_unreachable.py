@@ -1,32 +1,26 @@
 """A node cannot connect to a server that its engine needs.
 
-What you see
-------------
+## What you see
 The engine retries for a minute and a half, and ends. Of Mooncake: `Client not available`, `Failed to create client on
 port 12552, retry 11/20`, then vLLM's `Initialize MooncakeDistributedStore failed.` or SGLang's `Failed to setup
 Mooncake store, error code`.
 
-Why it happens
---------------
+## Why it happens
 A KV cache that engines share is kept by servers outside the job. Each rank asks Mooncake's master at its start, and its
 metadata server unless that is P2PHANDSHAKE. The server was not started, the address is that of another node, or a
 firewall lets only some nodes in.
 
-Fix
----
+## Fix
 Start the server on the host that the setting names: `mooncake_master --rpc_port=50051`. Or correct the address, or
 allow its TCP port from the nodes that got no answer.
 
-Confirm with
-------------
+## Confirm with
 `nc -vz HOST 50051` on each node.
 
-When it is harmless
--------------------
+## When it is harmless
 The job's own script starts the server after this check. A script that names mooncake_master is taken for one.
 
-See also
---------
+## See also
 environment/invalid-variable, environment/engine-address
 """
 

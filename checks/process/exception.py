@@ -34,6 +34,8 @@ NEXT = (
     "--output-filename DIR, srun --output job-%t.log)",
     "",
 )
+LAUNCHERS = "accelerate|deepspeed|horovodrun|llamafactory-cli|mpiexec|mpirun|python3?|ray|srun|swift|vllm"
+"""Programs that a script starts a job with."""
 CONTAINER = "the container's own log has its last lines (kubectl logs --previous)"
 LOG = (
     Line(("Error: ", "Exception: "), shows="exception"),
@@ -149,6 +151,14 @@ LOG = (
         told="The program cannot be started",
         fix="Use a program path that exists on every node (srun searches the job's PATH). "
         "Confirm with: `srun which PROGRAM`.",
+    ),
+    Line(
+        ("command not found", ": not found"),  # of shells; torchrun is environment/torch-missing's
+        rf"(?:\bline \d+|\b(?:ba|da|k|z)?sh(?::(?: line)? ?\d+)?): (?:command not found: (?:{LAUNCHERS})\b"
+        rf"|(?:{LAUNCHERS}): (?:command )?not found)",
+        told="The program cannot be started",
+        fix="Activate the job's environment (conda, venv, module, container) in the script, before it starts the "
+        "program. Confirm with: `srun which PROGRAM`.",
     ),
     Line("] Assertion `", r"block: ?\[.{0,80}\] Assertion `.{1,300}` failed"),
     Line(

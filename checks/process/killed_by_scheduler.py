@@ -48,7 +48,14 @@ LOG = (
         "Confirm with: `aws batch describe-jobs --jobs ID`.",
     ),
     Line.of_end(Ended(("goes well",)), shows="noise", why="it reports normal progress"),
-    Line.of_end(Ended(("cancelled",)), shows="symptom", why="scancel by a person or a script shows the same"),
+    Line.of_end(
+        Ended(("cancelled",)),
+        shows="symptom",
+        why="scancel by a person or a script shows the same",
+        told="Somebody cancelled the job",
+        fix="If it was not intended, restart the job from its last checkpoint. "
+        "Confirm with: `sacct -j JOBID --format=JobID,State%30` (names who cancelled it).",
+    ),
     Line.of_end(Ended(("held",)), shows="symptom", why="the line below it has HTCondor's reason"),
     Line.of_end(
         Ended(signals=(10, 12)),

@@ -1,7 +1,8 @@
 """The terminal that started the job was closed.
 
 ## What you see
-`Received 1 death signal, shutting down workers`, `closing signal SIGHUP`, `got signal: 1`.
+`Received 1 death signal, shutting down workers`, `closing signal SIGHUP`, `got signal: 1`, or a shell's
+`job.sh: line 9: 4711 Hangup`.
 
 ## Why it happens
 The session in which torchrun was started ended (a lost ssh connection, a closed window), and the kernel sent SIGHUP.
@@ -26,4 +27,7 @@ from distdoctor.check_api import Ended, Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 RESTART = "yes"
-LOG = (Line.of_end(Ended(("launcher signalled", "sent by launcher"), signals=(1,))),)
+LOG = (
+    Line.of_end(Ended(("launcher signalled", "sent by launcher"), signals=(1,))),
+    Line.of_end(Ended(("",), signals=(1,), launchers=("shell",)), shows="end"),
+)

@@ -443,3 +443,37 @@ def test_a_failure_that_is_clearly_earlier_is_the_root_whatever_its_kind(
     errors = [("22:23:46", raised("[rank1]: ", "KeyError: 'lr'")), (later, raised("[rank0]: ", memory))]
     texts = ["".join(f"2026-05-20 {clock} {line}\n" for line in text.splitlines()) for clock, text in errors]
     assert roots(tmp_path, *(texts if files == 2 else ["".join(texts)])) == [root]
+
+
+AT_WORK = "".join(f"step {number} loss 2.{number}\n" for number in range(20))
+SENT_BY_SCANCEL = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 ***\n"
+INTERRUPTED = "[INFO] [launch.py:328:sigkill_handler] Main process received SIGINT, exiting\n"
+ENDED_BY_IT = "[INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (AT_WORK + SENT_BY_SCANCEL, "process/killed-by-scheduler"),
+        (AT_WORK + ENDED_BY_IT + INTERRUPTED, "process/terminated"),
+        (
+            AT_WORK + SENT_BY_SCANCEL + "Received 15 death signal, shutting down workers\n",
+            "process/killed-by-scheduler",
+        ),
+        (SENT_BY_SCANCEL, ""),  # it may have hung at its start
+        (f"{AT_WORK}[rank0]: RuntimeError: {CLOSED}\n{SENT_BY_SCANCEL}", ""),  # a peer was gone before
+        (f"{AT_WORK}srun: error: n1: task 3: Exited with exit code 1\n{SENT_BY_SCANCEL}", ""),  # srun ended the step
+        (f"{AT_WORK}srun: error: n1: task 0: Terminated\n{SENT_BY_SCANCEL}", ""),
+    ],
+)
+def test_an_order_that_met_a_job_at_work_is_the_root(tmp_path: Path, text: str, told: str) -> None:
+    """_handle_signal_container() of slurmstepd/req.c writes this line without DUE TO if a command ended the step."""
+    assert [check for check, _ in roots(tmp_path, text)] == [told][: bool(told)]
+    assert judged(tmp_path, text).verdict == ("fail" if told else "incomplete")
+
+
+@pytest.mark.parametrize(("steps", "check"), [(900, "process/killed-by-scheduler"), (60, "process/exception")])
+def test_an_earlier_job_in_the_same_file_failed(tmp_path: Path, steps: int, check: str) -> None:
+    """As of sbatch --open-mode=append; a few lines may be what the failed program had buffered."""
+    text = raised("", "KeyError: 'norm_stats'") + "".join(f"step {number} loss 2.{number}\n" for number in range(steps))
+    assert [found for found, _ in roots(tmp_path, text + SENT_BY_SCANCEL.replace("STEP 5.0", "JOB 5"))] == [check]

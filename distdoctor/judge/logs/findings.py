@@ -262,7 +262,7 @@ def _unexplained(match: Match) -> bool:
 def _fix(match: Match, check: Check) -> Fix:
     """Return the fix of the line, else of the page; if the line does not prove the cause, its confirmation comes
     first."""
-    fix = match.values.get("fix") or _named_fix(match) or first_fix(check)
+    fix = _of_job(match.values.get("fix") or _named_fix(match) or first_fix(check), match)
     if advice := match.values.get("advice"):
         fix = f"{fix} The log advises: {advice}"
     if not _unexplained(match):
@@ -270,6 +270,12 @@ def _fix(match: Match, check: Check) -> Fix:
     following, command = check.next
     text = f"Confirm it first in {following}. If it was that, {fix[:1].lower()}{fix[1:]}"
     return Fix(text, commands=(command,) if command else ())
+
+
+def _of_job(command: str, match: Match) -> str:
+    """Return a command with the number of the job that the line names."""
+    job = JOB_NUMBER.search(match.text)
+    return command if job is None else command.replace("JOBID", job[1] or job[2])
 
 
 _MODULE = re.compile(r"No module named '(?P<name>[\w.]{1,100})'")
@@ -364,8 +370,7 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Pos
 
 def _candidate(check: Check, match: Match) -> PossibleCause:
     why, against, (following, command) = _reason(match), match.why, check.next
-    if job := JOB_NUMBER.search(match.text):
-        command = command.replace("JOBID", job[1] or job[2])
+    command = _of_job(command, match)
     if advice := match.values.get("advice"):
         why = f"{why}; the log advises: {advice}"
     if match.ranks:

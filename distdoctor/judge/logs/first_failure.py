@@ -18,7 +18,7 @@ from distdoctor.judge.logs.clocks import (
     is_of_unknown_process,
     long_before_the_job,
 )
-from distdoctor.judge.logs.harmless import asked_to_stop, explained, reports_after_recovery, set_aside
+from distdoctor.judge.logs.harmless import asked_to_stop, explained, is_order, reports_after_recovery, set_aside
 from distdoctor.judge.logs.lifelines import RAISED, Timeline, last_line
 from distdoctor.model.facts.logs import LogFacts, Match
 
@@ -93,7 +93,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check]) -> SortedMatches:
     past |= {match.order for match in boots}
     timeline = whole.without(past)
     kinds = _Kinds.of(_without_rests([*timeline.matches, *fatal_boots(boots, timeline)]))
-    root, symptoms = _root(kinds, whole, checks), kinds.symptoms
+    root, symptoms = _root(kinds, whole, checks) or _order(kinds, timeline), kinds.symptoms
     others = [match for match in (*kinds.causes, *kinds.raised, *kinds.ends) if match is not root]
     if root is None:
         symptoms = [*symptoms, *kinds.ends, *(replace(one, shows="symptom", why=BECAUSE) for one in kinds.because)]
@@ -135,6 +135,21 @@ def _root(kinds: _Kinds, whole: Timeline, checks: Mapping[str, Check]) -> Match 
     if root is None or "outside" in root.values:  # a rank that waits for another is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
     return root
+
+
+REACTIONS = ("ends its ranks", "sent by launcher")
+"""Reports of a launcher that it ends its ranks, as one does that is asked to stop."""
+
+
+def _order(kinds: _Kinds, timeline: Timeline) -> Match | None:
+    """Return the first order to stop, if it met a job at work: its log shows steps, and nothing else failed."""
+    failed = sorted((*kinds.causes, *kinds.raised, *kinds.ends, *kinds.symptoms), key=lambda match: match.order)
+    orders = [match for match in failed if is_order(match)]
+    reactions = [match for match in failed if match.ended is not None and match.ended.reason in REACTIONS]
+    if not orders or len(orders) + len(reactions) < len(failed):
+        return None
+    at_work = any(one.name == orders[0].source and (one.progress or one.alive) for one in timeline.logs.sources)
+    return replace(orders[0], shows="end", why="") if at_work else None
 
 
 LATER = 5.0

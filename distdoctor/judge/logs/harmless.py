@@ -162,12 +162,14 @@ def _overcome(life: Lifeline) -> list[Match]:
         if is_raised(match) or "head" in match.values or (match.shows == "cause" and _OVERCOME.match(match.text))
     ]
     last = max((last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
+    ordered = max((last_line(match) for match in life.events if is_order(match)), default=0)
     alive, found = life.source.alive, list[Match]()
     for match in raised:
         ranked = (match.who.rank, match.who.local_rank) != (None, None)
         after = [line for who, line in alive if line <= last and (not ranked or who[:2] != (None, None))]
         after += [life.stepped(match)] if ranked else []
-        if life.launcher_ended and not ranked:  # launchers start Python unbuffered: so many steps are a job's
+        # Launchers start Python unbuffered, and so many lines fit in no buffer: so many steps are a job's.
+        if not ranked and (life.launcher_ended or ordered - last_line(match) > BUFFERED):
             after += [line for _, line in life.source.worked]
         if _WARNED.match(match.text):
             after += [line for _, line in alive]

@@ -35,6 +35,7 @@ SIGNALS: Mapping[str, int] = MappingProxyType(
     {
         **dict.fromkeys(KILLED_WORDS, 9),
         **dict.fromkeys(SEGFAULT_WORDS, 11),
+        "Hangup": 1,
         "Illegal instruction": 4,
         "Aborted": 6,
         "Bus error": 7,

@@ -52,6 +52,7 @@ DIALECT = Dialect(
             "|(?:could|may|might) be caused|error: pyxis: ",  # enroot's hooks: no rank runs yet
         ),
         Wording("Aborted", r"(?:line \d+: +\d+ +|^)(?P<word>Aborted)\b(?: {2,}| *\(core|$)"),
+        Wording("Hangup", r"line \d+: +\d+ +(?P<word>Hangup)(?: {2,}|$)", launcher="shell"),
         Wording(
             "Terminated",
             r"(?:line \d+: +\d+ +|^|[\]\\|%\d])(?P<word>Terminated)\b(?: {2,}|$)",

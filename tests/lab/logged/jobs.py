@@ -65,7 +65,7 @@ OWN = [
     Job("unused parameters", "--fail unused --ddp", "collective/unused-parameters"),
     Job("another model", "--fail other-model --on 1 --ddp", "collective/model-mismatch", seen=[1]),
     Job("agent terminated", "--pause 1 --steps 99", "process/terminated", None, "host1", [1], when="step 4", then="TERM", signalled=1),
-    Job("agent interrupted", "--pause 1 --steps 99", UNKNOWN, may_be=["process/terminated"], when="step 4", then="INT"),
+    Job("agent interrupted", "--pause 1 --steps 99", "process/terminated", None, "host0", [0], fair=[UNKNOWN], when="step 4", then="INT"),
     Job("agent hung up", "--pause 1 --steps 99", "process/terminal-closed", None, "host0", [0], when="step 4", then="HUP"),
     Job("agent killed", "--fail agent-killed --on 1", UNKNOWN, seen=[0], elsewhere=HEALTHY, may_be=["collective/rank-missing"]),
 ]  # fmt: skip

@@ -84,6 +84,9 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "process/killed-by-scheduler",
         "slurmstepd: error: *** STEP 494583.0 ON n01 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***",
     ),
+    ("process/terminal-closed", '/home/u/utils.sh: line 114: 1508441 Hangup                  "${CMD[@]}" 2>&1'),
+    ("process/exception", "/var/spool/slurmd/job7/slurm_script: line 41: llamafactory-cli: command not found"),
+    ("process/exception", "sh: 1: accelerate: not found"),
     (
         "process/terminal-closed",
         "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers",
