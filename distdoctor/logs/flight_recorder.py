@@ -83,44 +83,70 @@ class Dump:
 
 def load(name: str, data: bytes) -> Dump:
     """Read a dump from ``data``. Raises BadDump."""
+    content = _content(data)
+    recorded = _Recorded.of(content.get("entries"))
+    return Dump(
+        name,
+        _rank(name, content),
+        recorded.groups,
+        _members(content.get("pg_config")),
+        _enqueued(content.get("pg_status"), recorded.numbers),
+        any(step.done for steps in recorded.groups.values() for step in steps.values()),
+        recorded.passed_over,
+    )
+
+
+def _content(data: bytes) -> dict[Any, Any]:
+    """Return the dictionary of a dump, which torch 2.2 writes as a list of its entries alone."""
     if len(data) > MAX_BYTES:
         raise BadDump(f"more than {MAX_BYTES >> 20} MiB, the rest was not read")
     content = _json(data) if data.lstrip()[:1] == b"{" else _pickle(data)
     if isinstance(content, list) and content and all(isinstance(one, dict) and "seq_id" in one for one in content):
-        content = {"entries": content}  # torch 2.2 (torch/csrc/distributed/c10d/TraceUtils.h)
+        content = {"entries": content}
     if not isinstance(content, dict):
         raise BadDump("not a flight-recorder dump")
+    return content
+
+
+def _rank(name: str, content: dict[Any, Any]) -> int | None:
+    """Return the rank that wrote a dump: by itself, else by the name of its file."""
     match = _RANK.search(name.rpartition("/")[2]) or _LAST_NUMBER.search(name)
-    own_rank = _as_number(content.get("rank"))
-    rank = own_rank if own_rank is not None else int(match[1]) if match else None
-    groups: dict[str, dict[int, Step]] = {}
-    numbers: dict[str, str] = {}
-    entries = content.get("entries")
-    entries = entries[:MAX_ENTRIES] if isinstance(entries, list) else []
-    passed_over, comparable = "", _counts_no_messages(entries)
-    for entry in entries:
-        if not isinstance(entry, dict):
-            continue
-        if entry.get("is_p2p"):
-            passed_over = passed_over or MESSAGES
-            continue
-        group, sequence = _group(entry.get("process_group")), _as_number(entry.get("collective_seq_id"))
-        if "seq_id" in entry:
-            passed_over = OLD
-            sequence = _as_number(entry["seq_id"]) if comparable and _is_of_default(entry) else None
+    own = _as_number(content.get("rank"))
+    rank = int(match[1]) if own is None and match else own
+    return rank if rank is not None and rank < MOST_RANKS else None
+
+
+@dataclass
+class _Recorded:
+    """Collectives among the entries of a dump."""
+
+    groups: dict[str, dict[int, Step]] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
+    """Names of the groups by the number that the process gave them."""
+    passed_over: str = ""
+
+    @classmethod
+    def of(cls, entries: Any) -> _Recorded:
+        """Read these entries."""
+        found = cls()
+        kept = [one for one in entries[:MAX_ENTRIES] if isinstance(one, dict)] if isinstance(entries, list) else []
+        comparable = _counts_no_messages(kept)
+        for entry in kept:
+            if entry.get("is_p2p"):
+                found.passed_over = found.passed_over or MESSAGES
+            elif "seq_id" not in entry:
+                found.take(entry, _as_number(entry.get("collective_seq_id")))
+            else:
+                found.passed_over = OLD
+                found.take(entry, _as_number(entry["seq_id"]) if comparable and _is_of_default(entry) else None)
+        return found
+
+    def take(self, entry: dict[str, Any], sequence: int | None) -> None:
+        """Take the collective with this number of its group."""
         if sequence is not None:
-            groups.setdefault(group, {})[sequence] = _step(entry)
-            numbers[str(_as_number(entry.get("pg_id")))] = group
-    steps = [step for found in groups.values() for step in found.values()]
-    return Dump(
-        name,
-        rank if rank is not None and rank < MOST_RANKS else None,
-        groups,
-        _members(content.get("pg_config")),
-        _enqueued(content.get("pg_status"), numbers),
-        any(step.done for step in steps),
-        passed_over,
-    )
+            group = _group(entry.get("process_group"))
+            self.groups.setdefault(group, {})[sequence] = _step(entry)
+            self.numbers[str(_as_number(entry.get("pg_id")))] = group
 
 
 def _json(data: bytes) -> Any:
@@ -149,10 +175,10 @@ def _is_of_default(entry: dict[str, Any]) -> bool:
     return _as_number(entry.get("pg_id")) == 0
 
 
-def _counts_no_messages(entries: Sequence[Any]) -> bool:
+def _counts_no_messages(entries: Sequence[dict[str, Any]]) -> bool:
     """Return whether the numbers of torch before 2.4 in the default group count collectives only: all from the first on
     are there, and none is of a message. Such a batch takes a number, too, without an entry."""
-    own = [one for one in entries if isinstance(one, dict) and "seq_id" in one and _is_of_default(one)]
+    own = [one for one in entries if "seq_id" in one and _is_of_default(one)]
     numbers = [_as_number(one["seq_id"]) for one in own]
     messages = any(_MESSAGE.match(_as_text(one.get("profiling_name"))) for one in own)
     return not messages and numbers == [*range(1, len(own) + 1)]
@@ -192,32 +218,30 @@ def _step(entry: dict[str, Any]) -> Step:
         if frame
         else ""
     )
-    sides = [
-        f"{_as_text(entry.get(f'{side}_sizes'))} {_as_text(entry.get(f'{side}_dtypes'))}"
-        for side in ("input", "output")
-    ]
+    sides = [(entry.get(f"{side}_sizes"), entry.get(f"{side}_dtypes")) for side in ("input", "output")]
     return Step(
         operation=_as_text(entry.get("profiling_name", "?")).rpartition(":")[2],
-        sizes=" -> ".join(sides),
-        elements=" -> ".join(
-            f"{_elements(entry.get(f'{side}_sizes'))} {_as_text(entry.get(f'{side}_dtypes'))}"
-            for side in ("input", "output")
-        ),
+        sizes=" -> ".join(_typed(_as_text(sizes), types) for sizes, types in sides),
+        elements=" -> ".join(_typed(_elements(sizes), types) for sizes, types in sides),
         done=_is_done(entry),
         frame=place,
         created=_as_number(entry.get("time_created_ns")) or 1000 * (_as_number(entry.get("time_created_us")) or 0),
     )
 
 
+def _typed(sizes: str, types: Any) -> str:
+    """Return sizes with the types of their elements, which torch before 2.4 does not record."""
+    return sizes if types is None else f"{sizes} {_as_text(types)}"
+
+
 def _is_done(entry: dict[str, Any]) -> bool:
     """Return whether the collective completed.
 
-    NCCL retires a collective that was given up after a timeout, too, without completing it (FlightRecorder.hpp); gloo
-    records no other state.
+    NCCL retires a collective that was given up after a timeout, too, without completing it (FlightRecorder.hpp), and so
+    does HCCL; gloo records no other state.
     """
-    if _as_text(entry.get("profiling_name")).startswith("nccl:"):
-        return entry.get("state") == "completed"
-    return entry.get("retired") is True or entry.get("state") == "completed"
+    retired = entry.get("retired") is True and _as_text(entry.get("profiling_name")).startswith("gloo:")
+    return retired or entry.get("state") == "completed"
 
 
 def _elements(sizes: Any) -> str:
@@ -231,15 +255,18 @@ def _elements(sizes: Any) -> str:
 
 
 def _members(config: Any) -> dict[str, tuple[int, ...]]:
-    """Return the ranks of each group; gloo's groups have none, or those of another group under an empty name."""
+    """Return the ranks of each group; gloo's groups have none, or those of another group under an empty name.
+
+    torch 2.3 has a list of them per number of a group. Only that of the default group, 0, means the same on all ranks.
+    """
     found, room = {}, MOST_MEMBERS
     for name, values in config.items() if isinstance(config, dict) else ():
-        listed = values.get("ranks") if isinstance(values, dict) else None
+        listed = values.get("ranks") if isinstance(values, dict) else values if name == 0 else None
         room -= len(listed) if isinstance(listed, (str, list)) else 1
         if room < 0:
             break
         numbers = re.findall(r"\d{1,9}", listed) if isinstance(listed, str) else listed
-        if name and isinstance(numbers, list):
+        if name not in (None, "") and isinstance(numbers, list):
             found[_as_text(name)] = tuple(rank for rank in map(_as_number, numbers) if rank is not None)
     return found
 
@@ -304,32 +331,47 @@ def compare_dumps(dumps: Sequence[Dump]) -> Iterator[str]:
 
 
 def _parting(group: str, dumps: dict[int, Dump], members: set[int]) -> Iterator[str]:
+    """Yield the first collective that not all have called, or that they called differently, else the first in which all
+    wait."""
     here = {rank: dump.groups.get(group, {}) for rank, dump in dumps.items()}
     unknown = sorted(members - here.keys())
-    # Where the oldest kept entry is later, the earlier one has been overwritten.
     all_in = ""
-    first = max((min(steps) for steps in here.values() if steps), default=0)
-    for number in sorted({number for steps in here.values() for number in steps if number >= first}):
-        at = {rank: steps[number] for rank, steps in here.items() if number in steps}
-        step = next(iter(at.values()))
+    for number, at in _in_turn(here):
         waiting = [rank for rank, step in at.items() if not step.done]
         without = [rank for rank in here if rank not in at and _never_called(dumps[rank], group, number)]
-        if without and waiting:
-            yield (
-                f"flight recorder: group {group}: {rank_list(without)} never called {step.operation} number {number}, "
-                f"in which {rank_list(waiting)} wait{'s' if len(waiting) == 1 else ''}"
-                f"{f' ({step.frame})' if step.frame else ''}"
-            )
-            return
         kinds = Counter(_kind(step) for step in at.values())
+        if without and waiting:
+            yield f"flight recorder: group {group}: {_absence(without, waiting, number, next(iter(at.values())))}"
+            return
         if len(kinds) > 1 and not _may_differ(kinds):
             yield f"flight recorder: group {group}, number {number}: {_difference(at, kinds)}"
             return
         if waiting and not all_in and (unknown or len(waiting) == len(at)):
             of = f"no dump of {rank_list(unknown)}" if unknown else ALL
-            all_in = f"flight recorder: group {group}: {rank_list(waiting)} in {step.operation} number {number}; {of}"
+            operation = next(iter(at.values())).operation
+            all_in = f"flight recorder: group {group}: {rank_list(waiting)} in {operation} number {number}; {of}"
     if all_in:
         yield all_in
+
+
+def _in_turn(here: dict[int, dict[int, Step]]) -> Iterator[tuple[int, dict[int, Step]]]:
+    """Yield each collective of a group by its number, with the ranks that recorded it.
+
+    Where a rank's oldest kept entry is later, the earlier ones have been overwritten.
+    """
+    first = max((min(steps) for steps in here.values() if steps), default=0)
+    for number in sorted({number for steps in here.values() for number in steps if number >= first}):
+        yield number, {rank: steps[number] for rank, steps in here.items() if number in steps}
+
+
+def _absence(without: Sequence[int], waiting: Sequence[int], number: int, step: Step) -> str:
+    """Return who never called a collective in which others wait."""
+    wait = "waits" if len(waiting) == 1 else "wait"
+    place = f" ({step.frame})" if step.frame else ""
+    return (
+        f"{rank_list(without)} never called {step.operation} number {number}, in which {rank_list(waiting)} "
+        f"{wait}{place}"
+    )
 
 
 def _never_called(dump: Dump, group: str, number: int) -> bool:

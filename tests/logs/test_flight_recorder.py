@@ -91,18 +91,35 @@ def test_dumps_that_were_mixed(tmp_path: Path) -> None:
 
 
 # -- NCCL's format ---------------------------------------------------------------------------------------------------
-# Constructed, for want of GPUs: the keys and values of torch/csrc/distributed/c10d/NCCLUtils.hpp (version 2.4, torch
-# 2.5 to 2.7) and FlightRecorder.hpp, FlightRecorderDetail.hpp (2.9 and 2.10): pg_config by name, pg_status by number,
-# a state of scheduled, started or completed; JSON leaves out frames, and with onlyactive all that is completed.
+# Constructed, for want of GPUs: the keys and values of torch/csrc/distributed/c10d in the headers of these wheels of
+# torch: TraceUtils.h of 2.3.0 (format 1.4) and 2.4.0 (2.1), NCCLUtils.hpp of 2.5.0 and FlightRecorder.hpp of 2.6.0 and
+# 2.7.0 (2.4), FlightRecorder.hpp and FlightRecorderDetail.hpp of 2.8.0 (2.9) and 2.9.0 (2.10).
+
+LACKS: dict[str, set[str]] = {
+    "1.4": {
+        *("process_group", "collective_seq_id", "p2p_seq_id", "input_dtypes", "output_dtypes", "is_p2p"),
+        *("timeout_ms", "thread_id", "thread_name", "pg_status", "nccl_version", "comm_lib_version"),
+    },
+    "2.1": {"timeout_ms", "thread_id", "thread_name", "pg_status", "nccl_version", "comm_lib_version", "seq_id"},
+    "2.4": {"thread_id", "thread_name", "nccl_version", "comm_lib_version", "seq_id"},
+    "2.9": {"comm_lib_version", "seq_id"},
+    "2.10": {"nccl_version", "seq_id"},
+}
+"""By the version of the format, the keys that it does not have yet, or no more."""
 
 
 def nccl(version: str, calls: list[str], waits: bool = True, active: bool = False, **other: Any) -> dict[str, Any]:
     """One rank's dump, after these calls in the default group of two ranks; the last is not over if it ``waits``."""
+    lacks = LACKS[version]
     entries = [
         {
+            "frames": [{"name": "step", "filename": "/home/u/train.py", "line": 88}],
             "record_id": number,
             "pg_id": 0,
             "process_group": ("0", "default_pg"),
+            "thread_name": "python",
+            "thread_id": "1",
+            "seq_id": number + 1,
             "collective_seq_id": number + 1,
             "p2p_seq_id": 0,
             "op_id": number + 1,
@@ -118,37 +135,81 @@ def nccl(version: str, calls: list[str], waits: bool = True, active: bool = Fals
             "retired": not (waits and number == len(calls) - 1),
             "timeout_ms": 600_000,
             "is_p2p": False,
-            "frames": [{"name": "step", "filename": "/home/u/train.py", "line": 88}],
-            **({} if version == "2.4" else {"thread_id": "1", "thread_name": "python"}),
         }
         for number, call in enumerate(calls)
     ]
+    entries = [{key: value for key, value in entry.items() if key not in lacks} for entry in entries]
     status = {"last_enqueued_collective": len(calls), "last_started_collective": len(calls)}
+    named = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
     document = {
         "version": version,
-        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
+        "pg_config": {0: [0, 1]} if version == "1.4" else named,
+        "nccl_version": "2.26.2",
+        "comm_lib_version": "2.27.3",
         "pg_status": {"0": {**status, "last_completed_collective": len(calls) - waits}},
         "nccl_comm_state": {},
-        **({} if version == "2.4" else {"comm_lib_version": "2.27.3"}),
         **other,
     }
+    document = {key: value for key, value in document.items() if key not in lacks}
     kept = [entry for entry in entries if not active or entry["state"] != "completed"]
     return {**document, "entries": kept} if kept or not active else document
+
+
+def as_json(dump: dict[str, Any]) -> bytes:
+    """Return what dump_json() writes, of torch 2.5 and newer: without frames, a status of texts, 0 for no time."""
+    entries = [
+        {key: 0 if value is None else value for key, value in one.items() if key != "frames"} for one in dump["entries"]
+    ]
+    status = {name: {key: str(value) for key, value in one.items()} for name, one in dump["pg_status"].items()}
+    return json.dumps({**dump, "entries": entries, "pg_status": status}).encode()
 
 
 STEP = ["all_reduce", "all_gather_into_tensor", "all_reduce"]
 
 
-@pytest.mark.parametrize("version", ["2.4", "2.9", "2.10"])
+@pytest.mark.parametrize("version", LACKS)
 @pytest.mark.parametrize("protocol", [2, None])
 def test_nccl_names_who_is_absent(tmp_path: Path, version: str, protocol: int | None) -> None:
+    if protocol is None and version in ("1.4", "2.1"):
+        pytest.skip("torch before 2.5 writes no JSON")
     dumps = (nccl(version, STEP), nccl(version, STEP[:2], waits=False))
     for rank, one in enumerate(dumps):
-        raw = json.dumps(one).encode() if protocol is None else pickle.dumps(one, protocol=protocol)
+        raw = as_json(one) if protocol is None else pickle.dumps(one, protocol=protocol)
         (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(raw)
     (finding,) = judged_files(tmp_path).findings
     assert (finding.check, finding.ranks) == (MISSING, (1,))
-    assert "number 3, in which rank 0 waits (/home/u/train.py:88 in step)" in finding.evidence[0]
+    where = " (/home/u/train.py:88 in step)" if protocol else ""
+    assert finding.evidence[0].endswith(f"number 3, in which rank 0 waits{where}")
+
+
+@pytest.mark.parametrize("version", LACKS)
+def test_nccl_a_member_without_a_dump(tmp_path: Path, version: str) -> None:
+    """Each format has the ranks of the default group, of which one is not there."""
+    dump = nccl(version, STEP) | {"pg_config": nccl(version, STEP)["pg_config"]}
+    assert load("nccl_trace_rank_0", pickle.dumps(dump, protocol=2)).members == {"0": (0, 1)}
+    found = judged(tmp_path, {"nccl_trace_rank_0": pickle.dumps(dump, protocol=2)})
+    assert (found.verdict, found.findings) == ("incomplete", ()) and "no dump of rank 1" in found.candidates[0].why
+
+
+@pytest.mark.parametrize("version", LACKS)
+def test_nccl_two_ranks_that_differ(tmp_path: Path, version: str) -> None:
+    """Of two, neither is the odd one: both are named, with the types where they are recorded."""
+    calls = (STEP, [*STEP[:2], "broadcast"])
+    for rank, one in enumerate(calls):
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(nccl(version, one), protocol=2))
+    found = judged_files(tmp_path)
+    assert [(one.check, one.ranks) for one in found.findings] == [(MISMATCH, (0, 1))]
+    types = "" if version == "1.4" else " [Float]"
+    assert f"rank 0 called all_reduce [[1024, 4]]{types} -> [[1024, 4]]{types}, rank 1" in found.findings[0].evidence[0]
+
+
+def test_hccl_retires_what_it_gave_up_as_nccl_does(tmp_path: Path) -> None:
+    """The recorder of torch_npu (csrc/distributed/TraceUtils.h) is a copy of NCCL's, of format 2.4."""
+    waits, over = nccl("2.4", STEP), nccl("2.4", STEP[:2], waits=False)
+    for entry in (*waits["entries"], *over["entries"]):
+        entry |= {"profiling_name": entry["profiling_name"].replace("nccl:", "hccl:"), "retired": True}
+    found = judged(tmp_path, {f"rank{rank}.json": as_json(one) for rank, one in enumerate((waits, over))})
+    assert [(one.check, one.ranks) for one in found.findings] == [(MISSING, (1,))]
 
 
 @pytest.mark.parametrize("called", [2, 3])
@@ -199,7 +260,7 @@ KEPT = (
 
 def old(calls: list[str], waits: bool = True, *, first: int = 1, group: int = 0) -> list[dict[str, Any]]:
     """One rank's dump of torch 2.2."""
-    entries = nccl("", calls, waits)["entries"]
+    entries = nccl("2.4", calls, waits)["entries"]
     for number, entry in enumerate(entries, first):
         entry |= {"seq_id": number, "pg_id": group, "time_created_us": entry["time_created_ns"] // 1000}
     return [{key: entry[key] for key in KEPT} for entry in entries]
@@ -224,15 +285,6 @@ def test_nccl_of_torch_2_2(
     judgement = judged_files(tmp_path)
     assert [(one.check, one.ranks) for one in judgement.findings] == found
     assert not any("not a flight-recorder dump" in note for note in judgement.notes)
-
-
-def test_nccl_two_ranks_that_differ(tmp_path: Path) -> None:
-    """Of two, neither is the odd one: both are named."""
-    calls = (STEP, [*STEP[:2], "broadcast"])
-    found = judged(tmp_path, {f"rank{n}.json": json.dumps(nccl("2.9", one)).encode() for n, one in enumerate(calls)})
-    assert [(one.check, one.ranks) for one in found.findings] == [(MISMATCH, (0, 1))]
-    assert "rank 0 called all_reduce" in found.findings[0].evidence[0]
-    assert "rank 1 called broadcast" in found.findings[0].evidence[0]
 
 
 def test_a_job_that_works_while_it_is_dumped(tmp_path: Path) -> None:
