@@ -309,14 +309,30 @@ class Alive:
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, bytes]] = deque(maxlen=KEPT)
+        self._last = LineOrigin(), ""
+        """Speaker and text of the last step before a known line."""
+        self._resumed: deque[tuple[LineOrigin, int]] = deque(maxlen=KEPT)
+        self.caught = False
+        """True right below an error that its program caught: a single step counts there."""
 
     def before(self, line: int, piece: bytes) -> None:
         """Take ``piece``, which stands before the known line ``line``."""
-        if piece.count(b"\n") + piece.count(b"\r") <= STEPS:
+        self.caught, piece = False, piece[-LOOKED_AT:]
+        if not (may_be_progress(piece) and PROGRESS.search(piece.decode("latin-1"))):
             return
-        piece = piece[-LOOKED_AT:]
-        if may_be_progress(piece) and PROGRESS.search(piece.decode("latin-1")):
+        if piece.count(b"\n") + piece.count(b"\r") > STEPS:
             self._pieces.append((line, piece))
+        for raw in reversed(piece.replace(b"\r", b"\n").splitlines()[-CLOSE:]):
+            who, text = split(readable(raw[:400]))
+            if is_step(text):
+                if who.speaker == self._last[0].speaker and _has_advanced(self._last[1], text):
+                    self._resumed.append((who, line))
+                self._last = who, text
+                return
+
+    def resumed(self, file: LineOrigin) -> tuple[tuple[tuple[object, ...], int], ...]:
+        """Return the ``resumed`` of :class:`distdoctor.model.facts.logs.LogSource`."""
+        return tuple((within(who, file).speaker, line) for who, line in self._resumed)
 
     def speakers(self, file: LineOrigin, least: int = STEPS) -> tuple[tuple[tuple[object, ...], int], ...]:
         """Return the ``alive`` of :class:`distdoctor.model.facts.logs.LogSource`.

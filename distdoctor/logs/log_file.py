@@ -105,7 +105,7 @@ class LogFile:
             number += lines
             between = block[counted:start]
             self._tries.between(between)
-            if redrawn or lines > endings.STEPS:
+            if redrawn or lines > endings.STEPS or (lines > 1 and self._alive.caught):
                 self._alive.before(number, between)
             key = self._repeats.line(block, start, end) if self._since is None else None
             if key is not None and self._is_repetition(key, number):
@@ -164,6 +164,7 @@ class LogFile:
             advanced=first + end.advanced if end.advanced is not None else 0,
             stepper=attribution.within(end.stepper, self._file).speaker,
             worked=self._alive.speakers(self._file, endings.MANY),
+            resumed=self._alive.resumed(self._file),
             restarted=self._tries.restarted,
             began=self._began,
             over=first + end.over if end.over is not None else 0,
@@ -199,6 +200,7 @@ class LogFile:
         if match.line <= len(self.numbers):
             match = replace(match, values={**match.values, "at": str(self.numbers[match.line - 1])})
         match = self._tries.of(match)
+        self._alive.caught |= not match.values.keys().isdisjoint(("caught", "logged"))
         shown = self._matches.keep(match)
         self._numbered = self._numbered or not match.values.keys().isdisjoint(_OF_ONE)
         if self._depends_on_others(match):

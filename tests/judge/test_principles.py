@@ -139,9 +139,11 @@ def test_a_process_that_is_not_of_this_job(tmp_path: Path, name: str, pid: int, 
 @pytest.mark.parametrize(
     ("log", "root"),
     [
-        (STEPS + CANCEL + KEY, []),  # inconclusive: the log does not show who cancelled it
+        (STEPS + CANCEL + KEY, "process/killed-by-scheduler"),  # by a command (slurmstepd/req.c), whoever gave it
+        (CANCEL + KEY, []),  # inconclusive: it may have hung at its start
         (STEPS + KEY + CANCEL, [("process/exception", ())]),
-        (STEPS + raised("", "KeyboardInterrupt") + KEY, []),
+        (STEPS + raised("", "KeyboardInterrupt") + KEY, "process/terminated"),
+        (raised("", "KeyboardInterrupt") + KEY, []),
         (TO_CORE + DEAD, [("process/terminated", ())]),
         (STEPS + TO_CORE + CORE_ENDS + KEY, [("process/exception", ())]),  # of what ran after the engine
         (KEY + TO_CORE + DEAD, [("process/exception", ())]),
@@ -154,7 +156,7 @@ def test_a_process_that_is_not_of_this_job(tmp_path: Path, name: str, pid: int, 
             "process/killed-by-scheduler",
         ),
         (STEPS + "991|train|NODE_FAIL|1:0|02:00:10\n", "process/killed-by-scheduler"),
-        (STEPS + "991|train|CANCELLED by 1001|0:0|02:00:10\n", []),
+        (STEPS + "991|train|CANCELLED by 1001|0:0|02:00:10\n", "process/killed-by-scheduler"),
     ],
 )
 def test_whoever_was_asked_to_stop_did_not_fail(tmp_path: Path, log: str, root: object) -> None:

@@ -477,3 +477,22 @@ def test_an_earlier_job_in_the_same_file_failed(tmp_path: Path, steps: int, chec
     """As of sbatch --open-mode=append; a few lines may be what the failed program had buffered."""
     text = raised("", "KeyError: 'norm_stats'") + "".join(f"step {number} loss 2.{number}\n" for number in range(steps))
     assert [found for found, _ in roots(tmp_path, text + SENT_BY_SCANCEL.replace("STEP 5.0", "JOB 5"))] == [check]
+
+
+@pytest.mark.parametrize(("below", "first"), [("step 20 loss 1.9\n", False), ("step 19 loss 2.0\n", True), ("", True)])
+def test_one_step_below_a_caught_error_and_then_another(tmp_path: Path, below: str, first: bool) -> None:
+    """A higher counter shows that the program went on; a bar that is drawn again does not."""
+    caught = raised("", "KeyError: 'token'").replace("<module>", "save")
+    found = judged(tmp_path, AT_WORK + caught + below + raised("", "ValueError: no batch"))
+    assert ("KeyError" in found.findings[0].summary) is first
+
+
+@pytest.mark.parametrize(("between", "helper"), [(40, True), (3, False)])
+def test_a_helper_that_rejects_its_command_line_above_a_program_that_fails(
+    tmp_path: Path, between: int, helper: bool
+) -> None:
+    """Who runs a program may raise right below its rejection, because of that."""
+    rejected = "prepare.py: error: the following arguments are required: --out\n"
+    loading = "".join(f"loading part {number} of the data\n" for number in range(between))
+    found = judged(tmp_path, rejected + loading + raised("", "KeyError: 'lr'"))
+    assert ("KeyError" in found.findings[0].summary) is helper

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from time import strptime
 
 from distdoctor.judge.catalog import Check
@@ -68,7 +69,21 @@ def _judged_but(logs: LogFacts, known: dict[str, Check], aside: set[str]) -> Log
 
 def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
     """Merge the judgements of several jobs."""
-    parts, findings, known = list(judged.values()), list[Finding](), set[str]()
+    parts = list(judged.values())
+    each = f"logs of {len(parts)} jobs ({', '.join(judged)}), each judged by itself"
+    return LogJudgement(
+        min((part.verdict for part in parts), key=WORST.index),
+        _with_own_ids(judged),
+        tuple(chain.from_iterable(part.candidates for part in parts)),
+        (each, *chain.from_iterable(part.notes for part in parts)),
+        tuple(chain.from_iterable(part.ignored for part in parts)),
+        SortedMatches.of_jobs([part.reading for part in parts]),
+    )
+
+
+def _with_own_ids(judged: Mapping[str, LogJudgement]) -> tuple[Finding, ...]:
+    """Return the findings of several jobs; one whose id is taken gets the number of its job."""
+    findings, known = list[Finding](), set[str]()
     for number, part in judged.items():
         ids = {one.id: one.id if one.id not in known else f"{one.id}@{number}" for one in part.findings}
         known.update(ids.values())
@@ -76,25 +91,7 @@ def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
             replace(one, id=ids[one.id], because_of=ids.get(one.because_of or "", one.because_of))
             for one in part.findings
         ]
-    readings = [part.reading for part in parts]
-    roots = [reading.root for reading in readings if reading.root is not None]
-    return replace(
-        parts[0],
-        verdict=min((part.verdict for part in parts), key=WORST.index),
-        findings=tuple(findings),
-        candidates=tuple(one for part in parts for one in part.candidates),
-        notes=(
-            f"logs of {len(parts)} jobs ({', '.join(judged)}), each judged by itself",
-            *(note for part in parts for note in part.notes),
-        ),
-        ignored=tuple(one for part in parts for one in part.ignored),
-        reading=SortedMatches(
-            roots[0] if roots else None,
-            (*roots[1:], *(one for reading in readings for one in reading.others)),
-            tuple(one for reading in readings for one in reading.symptoms),
-            tuple(one for reading in readings for one in reading.noise),
-        ),
-    )
+    return tuple(findings)
 
 
 def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
@@ -404,7 +401,7 @@ SERIES = 3
 
 
 def no_failure_note(
-    logs: LogFacts, past: Collection[Match] = (), caught: Collection[Match] = ()
+    logs: LogFacts, past: Collection[Match] = (), caught: Sequence[Match] = ()
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict if no line shows a failure, and notes on logs that do not end with the end of the job.
 
@@ -413,22 +410,29 @@ def no_failure_note(
     read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
     if not read_ones and not any(source.kind == "facts" for source in logs.sources):
         return "incomplete", _no_log_note(logs)
-    raised = [match for match in caught if "caught" in match.values]
-    doubtful = [match for match in caught if match not in raised and "head" not in match.values]
-    uncertain = {one.source for one in (*raised, *doubtful)}
-    open_ones = [source for source in _unfinished(logs, read_ones, past) if source.name not in uncertain]
-    causes = [*((one, CAUGHT) for one in raised[:1]), *((one, DONE) for one in doubtful[:1])]
-    notes = [
-        *(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in causes),
-        *(f"no failure in {source.name}; {_end_of(source)}" for source in open_ones),
-    ]
+    unclear = [one for one in caught if "caught" in one.values or "head" not in one.values]
+    named = {one.source for one in unclear}
+    open_ones = [source for source in _unfinished(logs, read_ones, past) if source.name not in named]
+    notes = [*_unclear_notes(unclear), *(f"no failure in {source.name}; {_end_of(source)}" for source in open_ones)]
     # Where the other stream of its process stops in mid-work, the caught error may have ended it.
     over_with = {process(source.name) for source in read_ones if source.done}
-    unknown = any(process(one.source) not in over_with for one in raised)
-    unknown = unknown or any(_ERROR.search(source.last) for source in open_ones)
+    fatal = any("caught" in one.values and process(one.source) not in over_with for one in unclear)
+    unknown = fatal or any(_ERROR.search(source.last) for source in open_ones)
     # The failure may be in a file that could not be read.
     verdict: Verdict = "incomplete" if logs.notes or unknown else "warn" if notes else "pass"
     return verdict, tuple(notes[:MAX_NAMED])
+
+
+def _unclear_notes(unclear: Iterable[Match]) -> list[str]:
+    """Return a note on the first error that a program caught, and on the first below which only the end is reported."""
+    first: dict[str, Match] = {}
+    for one in unclear:
+        first.setdefault(CAUGHT if "caught" in one.values else DONE, one)
+    return [
+        f"{first[why].source}:{first[why].line}: {first[why].text[:200]}: {why}"
+        for why in (CAUGHT, DONE)
+        if why in first
+    ]
 
 
 def _no_log_note(logs: LogFacts) -> tuple[str, ...]:
@@ -474,17 +478,24 @@ def silent_note(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
     over = {match.order for match in survived}
     failed = [match for match in logs.matches if match.shows not in ("noise", "hint")]
     processes = {process(match.source) for match in failed if match.order not in over}
+    quiet = _quiet(logs, processes)
+    if len({process(one.name) for one in quiet}) > max(MAX_NAMED, len(processes)):
+        return []
     went_on = {match.source: f"went on after {match.text[:200]}" for match in failed if match.order in over}
-    mute = [source for source in logs.sources if source.kind == "log" and process(source.name) not in processes]
+    return _first_of([f"{one.name} {went_on.get(one.name, 'shows no failure')}; {_end_of(one)}" for one in quiet])
+
+
+def _quiet(logs: LogFacts, failed: Collection[str]) -> list[LogSource]:
+    """Return the logs without a failure that show steps or the end of the job, and those of few silent ranks.
+
+    Where only one rank prints steps, the others are silent until they fail. ``failed``: processes with a failure.
+    """
+    mute = [source for source in logs.sources if source.kind == "log" and process(source.name) not in failed]
     quiet = [source for source in mute if source.progress or source.done]
-    # Where only one rank prints steps, the others are silent until they fail.
-    ranks = [one for one in mute if one not in quiet and (one.who.rank is not None or one.who.local_rank is not None)]
+    ranks = [one for one in mute if one not in quiet and is_ranks(one)]
     named = {process(one.name) for one in ranks} - {process(one.name) for one in quiet}
-    if len(named) <= MAX_NAMED and len(named) + len(quiet) < len(processes):
-        quiet += [one for one in ranks if process(one.name) in named]
-    said = "shows no failure"
-    notes = [f"{source.name} {went_on.get(source.name, said)}; {_end_of(source)}" for source in quiet]
-    return _first_of(notes) if len({process(one.name) for one in quiet}) <= max(MAX_NAMED, len(processes)) else []
+    few = len(named) <= MAX_NAMED and len(named) + len(quiet) < len(failed)
+    return [*quiet, *(one for one in ranks if few and process(one.name) in named)]
 
 
 def absent_note(logs: LogFacts) -> list[str]:

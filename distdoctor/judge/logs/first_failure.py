@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import is_symptom
@@ -45,6 +46,16 @@ class SortedMatches:
     """Lines that were survived, or prove nothing."""
     caught: tuple[Match, ...] = ()
     """Errors among them that a program caught; whether it went on is not shown."""
+
+    @classmethod
+    def of_jobs(cls, each: Sequence[SortedMatches]) -> SortedMatches:
+        """Return the lines of several jobs; the root is the first that there is."""
+        roots = tuple(one.root for one in each if one.root is not None)
+        others, symptoms, noise = (
+            tuple(chain.from_iterable(of))
+            for of in zip(*((one.others, one.symptoms, one.noise) for one in each), strict=True)
+        )
+        return cls(next(iter(roots), None), (*roots[1:], *others), symptoms, noise)
 
     @property
     def failures(self) -> tuple[Match, ...]:

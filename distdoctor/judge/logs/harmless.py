@@ -28,12 +28,11 @@ _RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERR
 """Beginning of a logger's line: the program goes on, at least for now."""
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b")
 """Beginning of a logger's line below the level of an error."""
-_OVERCOME = re.compile(
-    rf"{_RECORD.pattern}"
-    r"|(?:usage: )?[\w./-]{1,80}: error: (?:the following arg|unrecognized arg|argument |ambiguous opt)"
+_REJECTED = re.compile(
+    r"(?:usage: )?[\w./-]{1,80}: error: (?:the following arg|unrecognized arg|argument |ambiguous opt)"
     r"|Error: (?:No such|Invalid|Missing|Got)\b"
 )
-"""The same, or the report of a program that rejects its command line: the work below that is of another program."""
+"""Report of a program that rejects its command line, and ends: the work below that is of another program."""
 FROM_OUTSIDE = ("cancelled", "launcher signalled", "preempted", "sent by launcher", "time limit")
 """Reasons for which a scheduler or a launcher ends a process that did not fail."""
 BUFFERED = 400
@@ -152,30 +151,45 @@ def survived(timeline: Timeline) -> list[Match]:
 def _overcome(life: Lifeline) -> list[Match]:
     """Return the exceptions after which their process, or others, made steps before another failure.
 
-    Steps of others count only for another exception or a cause: output that a process buffers until it ends may come
-    behind another's death, and then behind its consequences. torch writes the rank before an uncaught exception: steps
-    without a rank do not show that it was survived.
+    torch writes the rank before an uncaught exception: steps without a rank do not show that it was survived.
     """
     raised = [
         match
         for match in life.events
-        if is_raised(match) or "head" in match.values or (match.shows == "cause" and _OVERCOME.match(match.text))
+        if is_raised(match)
+        or "head" in match.values
+        or (match.shows == "cause" and (_RECORD.match(match.text) or _REJECTED.match(match.text)))
     ]
     last = max((last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
-    ordered = max((last_line(match) for match in life.events if is_order(match)), default=0)
-    alive, found = life.source.alive, list[Match]()
-    for match in raised:
-        ranked = (match.who.rank, match.who.local_rank) != (None, None)
-        after = [line for who, line in alive if line <= last and (not ranked or who[:2] != (None, None))]
-        after += [life.stepped(match)] if ranked else []
-        # Launchers start Python unbuffered, and so many lines fit in no buffer: so many steps are a job's.
-        if not ranked and (life.launcher_ended or ordered - last_line(match) > BUFFERED):
-            after += [line for _, line in life.source.worked]
-        if _WARNED.match(match.text):
-            after += [line for _, line in alive]
-        if last_line(match) < max(after, default=0) and "uncaught" not in match.values:
-            found.append(match)
-    return found
+    return [
+        match
+        for match in raised
+        if "uncaught" not in match.values
+        and last_line(match) < max(_signs_of_work(match, life, raised, last), default=0)
+    ]
+
+
+def _signs_of_work(match: Match, life: Lifeline, raised: Sequence[Match], last: int) -> Iterator[int]:
+    """Yield lines below work that shows that ``match`` was survived. ``last``: line of the last error.
+
+    Steps of others count only for another exception or a cause: output that a process buffers until it ends may come
+    behind another's death, and then behind its consequences.
+    """
+    source, ranked = life.source, (match.who.rank, match.who.local_rank) != (None, None)
+    yield from (line for who, line in source.alive if line <= last and (not ranked or who[:2] != (None, None)))
+    if ranked:
+        yield life.stepped(match)
+    # Launchers start Python unbuffered, and so many lines fit in no buffer: so many steps are a job's.
+    ordered = max((last_line(one) for one in life.events if is_order(one)), default=0)
+    if not ranked and (life.launcher_ended or ordered - last_line(match) > BUFFERED):
+        yield from (line for _, line in source.worked)
+    if _WARNED.match(match.text):
+        yield from (line for _, line in source.alive)
+    if match.values.keys() & {"caught", "logged"}:
+        yield from (line for who, line in source.resumed if who == match.who.speaker and line <= last)
+    if _REJECTED.match(match.text):  # what another program wrote for a while before it failed
+        below = [one.line for one in raised if one.line > last_line(match) and not _REJECTED.match(one.text)]
+        yield from (line for line in below[:1] if line - last_line(match) > LAST_WORDS and line <= last)
 
 
 def _goes_on(life: Lifeline) -> bool:
@@ -322,17 +336,22 @@ def caught(timeline: Timeline) -> list[Match]:
     lives = [life for life in timeline.lifelines.values() if life.source.lines]
     ended = {process(life.source.name) for life in lives if life.source.done}
     alive = {process(life.source.name) for life in lives if life.source.progress} | ended
-    for life in (life for life in lives if life.events):
-        name, raised = process(life.source.name), [match for match in life.events if "head" not in match.values]
-        if life.source.progress or life.source.done or name not in alive or not raised:
-            return []
-        if name in ended and is_ranks(life.source) and all("thread" in match.values for match in raised):
-            continue
-        if "caught" not in max(raised, key=last_line).values or not all(map(is_raised, raised)):
-            return []
-        if name not in ended and any(match.shows == "symptom" for match in raised):
-            return []  # it missed another rank, and may have reported that itself
-    return [*timeline.events] if {match.source for match in timeline.events} <= timeline.lifelines.keys() else []
+    whole = {match.source for match in timeline.events} <= timeline.lifelines.keys()
+    failed = [life for life in lives if life.events]
+    return [*timeline.events] if whole and all(_was_caught(life, ended, alive) for life in failed) else []
+
+
+def _was_caught(life: Lifeline, ended: Collection[str], alive: Collection[str]) -> bool:
+    """Return whether the program caught all errors of this stream: its last one, and those of threads, as its other
+    stream shows."""
+    name, raised = process(life.source.name), [match for match in life.events if "head" not in match.values]
+    if life.source.progress or life.source.done or name not in alive or not raised:
+        return False
+    if name in ended and is_ranks(life.source) and all("thread" in match.values for match in raised):
+        return True
+    misses_a_peer = any(match.shows == "symptom" for match in raised)  # and may have reported that itself
+    last = max(raised, key=last_line)
+    return "caught" in last.values and all(map(is_raised, raised)) and (name in ended or not misses_a_peer)
 
 
 PATIENCE = 29

@@ -108,6 +108,9 @@ class LogSource:
     survived. An origin: rank, local rank, host and task, each if known."""
     worked: tuple[tuple[tuple[object, ...], int], ...] = ()
     """Origins with many steps, in the same form."""
+    resumed: tuple[tuple[tuple[object, ...], int], ...] = ()
+    """Origins whose last step right before a known line has a higher counter than their step before an earlier one, in
+    the same form."""
     restarted: int = 0
     """Line up to which it shows a launcher's earlier starts of its ranks; else 0."""
     began: float | None = None
