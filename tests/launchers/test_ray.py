@@ -178,6 +178,18 @@ def test_a_setting_of_the_shell_alone_is_named(cluster: Cluster) -> None:
     assert finding["summary"].startswith("NCCL_IB_DISABLE is set in this shell, and not so in the Ray workers on ")
 
 
+def test_the_servers_of_the_jobs_line_are_tried_in_the_actors(cluster: Cluster) -> None:
+    queue = "transfer_queue.backend"
+    settings = [
+        f"{queue}.storage_backend=MooncakeStore",
+        f"{queue}.MooncakeStore.master_server_address=10.77.0.12:50124",
+    ]
+    line = ["--", "python", "-m", "verl.trainer.main_ppo", "transfer_queue.enable=True", *settings]
+    status, report = check(cluster[0], "--ray", HEAD, "--until", "network", *line)
+    assert status == 1
+    assert findings(report) == [("network/engine-server-unreachable", ["host2"])], report["findings"]
+
+
 def test_ctrl_c_leaves_nothing(cluster: Cluster) -> None:
     process = cluster[2].popen([*CHECK, "--ray", HEAD], env=ENVIRONMENT)
     assert process.stderr is not None

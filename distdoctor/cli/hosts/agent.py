@@ -27,6 +27,8 @@ from distdoctor.cli.options import ReportFlags, RunFlags
 from distdoctor.cli.preload import begin_for
 from distdoctor.model.errors import UsageError
 from distdoctor.model.observer import Observer
+from distdoctor.model.plan import EngineServer
+from distdoctor.plan.job_command import read_job_command
 from distdoctor.plan.values import Flags
 from distdoctor.remote.connection import BEAT_SECONDS, MOST_BYTES, SILENT_SECONDS, deflated, packed, unpacked
 from distdoctor.render.exit_status import OK, exit_status
@@ -165,7 +167,8 @@ def remote() -> int:
     options = CheckCommand(Flags(**order["flags"]), how, ReportFlags(quiet=True)).options()
     roster = tuple(str(name) for name in order.get("roster", ()))
     sources = _sources(options.plan.sources, order.get("way", ""))
-    plan = replace(options.plan, sources=sources, roster=roster, shell=_shell_only(order.get("shell", {})))
+    shell, servers = _shell_only(order.get("shell", {})), _servers([str(word) for word in order.get("line", ())])
+    plan = replace(options.plan, sources=sources, roster=roster, shell=shell, servers=servers)
     from distdoctor.model.facts import encode
     from distdoctor.session.run import run
 
@@ -208,6 +211,14 @@ def _shell_only(shell: Mapping[str, str]) -> dict[str, str]:
         for name, value in shell.items()
         if (here.get(name) != value if value else name not in here)
     }
+
+
+def _servers(words: Sequence[str]) -> tuple[EngineServer, ...]:
+    """Return the servers that the job's own line asks from here, by the variables and files of this host."""
+    try:
+        return read_job_command(words, os.environ).servers if words else ()
+    except ValueError:
+        return ()
 
 
 def _sources(sources: Mapping[str, str], flag: str) -> dict[str, str]:

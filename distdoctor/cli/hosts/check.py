@@ -110,7 +110,8 @@ def _orders(command: CheckCommand, flag: str, targets: Sequence[HostTarget]) -> 
         if rank == 0:
             resolve(flags, {}, lambda: 0, lambda: 1)  # an error in a flag is reported here, and once
         roster = [one.host.name for one in targets]
-        orders.append(orchestrate.order(flag, flags=asdict(flags), how=how, roster=roster))
+        words = command.line.typed if command.line is not None else []
+        orders.append(orchestrate.order(flag, flags=asdict(flags), how=how, roster=roster, line=words))
     return orders
 
 
