@@ -68,8 +68,8 @@ def store_of_sglang(given: Mapping[str, str], env: Mapping[str, str], several: b
         return _store(values, _HICACHE_FILE, f"{{}} in {path}", path, several)
     values = {key: env[name] for key, name in _VARIABLES.items() if name in env}
     if not _described(values):
-        why = f"not set: {_NEEDS} it, {_HICACHE_FILE} or {EXTRA}"
-        return {"problems": (PlanProblem(_VARIABLE, None, why),)}
+        why = f"names no master: {_NEEDS} one"
+        return {"problems": (PlanProblem(_VARIABLE, env.get(_VARIABLE, ""), why),)}
     return _store(values, _VARIABLE, "", "", several)
 
 

@@ -239,3 +239,9 @@ def test_a_script_that_starts_the_master_itself(tmp_path: Path) -> None:
     for before, count in (("", 1), ("mooncake_master --rpc_port=50051 &\n", 0)):
         script.write_text(f"{before}{SGLANG} --enable-hierarchical-cache\n")
         assert len(read_job_command(["bash", str(script)], env).servers) == count
+
+
+def test_a_cache_with_mooncake_and_no_master_at_all() -> None:
+    (problem,) = refused(read_job_command(f"{SGLANG} --enable-hierarchical-cache".split(), {}), {})
+    assert (problem.variable, problem.value) == ("MOONCAKE_MASTER", "")
+    assert problem.why.startswith("names no master")
