@@ -295,22 +295,26 @@ def run(arguments: Sequence[str]) -> int:
     except typer.TyperException as err:
         return _bad_usage(with_empty(complaint_of(err), words), words)
     except BaseException as err:
-        signalled = interrupts.interrupted_in(err)
-        if signalled is not None or isinstance(err, typer.Abort):
-            number = signalled.number if isinstance(signalled, Interrupted) else signal.SIGINT
-            text = f"interrupted by {signal.Signals(number).name} before there was anything to tell"
-            return ending.without_report(text, 128 + number, words)
-        if isinstance(err, SystemExit) and completion.completes(words):
-            return err.code if isinstance(err.code, int) else OK
-        cause = err.__context__ if isinstance(err, SystemExit) else err
-        if {"-h", "--help", "help"} & set(words) and isinstance(cause, OSError):
-            streams.note_unwritable(
-                cause
-            )  # the parser prints its help itself, and its reader is gone or the disk is full
-            return OK
-        return _crashed(err, words)
+        return _status_after(err, words)
     finally:
         interrupts.hold()
+
+
+def _status_after(err: BaseException, words: Sequence[str]) -> int:
+    """Return the exit status of a command that ended by a signal, by the parser's own exit, or by a crash."""
+    signalled = interrupts.interrupted_in(err)
+    if signalled is not None or isinstance(err, typer.Abort):
+        number = signalled.number if isinstance(signalled, Interrupted) else signal.SIGINT
+        text = f"interrupted by {signal.Signals(number).name} before there was anything to tell"
+        return ending.without_report(text, 128 + number, words)
+    if isinstance(err, SystemExit) and completion.completes(words):
+        return err.code if isinstance(err.code, int) else OK
+    cause = err.__context__ if isinstance(err, SystemExit) else err
+    if {"-h", "--help", "help"} & set(words) and isinstance(cause, OSError):
+        # The parser prints its help itself, and its reader is gone or the disk is full.
+        streams.note_unwritable(cause)
+        return OK
+    return _crashed(err, words)
 
 
 def _bad_usage(text: str, words: Sequence[str], here: bool = False) -> int:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from distdoctor.model.launch_settings import RDZV_CONF, SETTINGS
 from distdoctor.model.launch_variables import AGENT_STORE, MAX_RESTARTS, RESTART_COUNT, RUN_ID, SLURM_LISTS, SLURM_NODE
@@ -90,6 +90,16 @@ def must_be_alike(name: str, nccl: bool, gloo: bool) -> bool:
     return nccl and name.startswith("NCCL_") and not _LOCAL.fullmatch(name)
 
 
+_SWITCHES: dict[str, Callable[[str], bool]] = {
+    BARRIER: lambda value: value.strip() == "1",
+    IDENTICAL: lambda value: value.strip() == "1",
+    TORCHCOMMS: lambda value: value != "0",  # torch/utils/_config_module.py: "0" is False, all else is not empty
+    LAZY: lambda value: value.lower() in _TRUE,
+    SEQUENCE: lambda value: value in ("1", "True"),
+}
+"""Variable -> whether a value turns it on."""
+
+
 def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
     """Return the effect of a value in a job of so many ranks, None if it is that of an unset variable."""
     if not value:
@@ -99,14 +109,8 @@ def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
         return None if roots == _roots(_USUAL_RANKS_PER_ROOT, ranks) else str(roots)
     if name == DEBUG:
         return "DETAIL" if value.upper() == "DETAIL" else None
-    if name in (BARRIER, IDENTICAL):
-        return "1" if value.strip() == "1" else None
-    if name == TORCHCOMMS:  # torch/utils/_config_module.py: "1" and "0" are True and False, all else is a text
-        return None if value == "0" else "1"
-    if name == LAZY:
-        return "1" if value.lower() in _TRUE else None
-    if name == SEQUENCE:
-        return "1" if value in ("1", "True") else None
+    if name in _SWITCHES:
+        return "1" if _SWITCHES[name](value) else None
     if name == TRANSPORT:
         return None if value in ("TCP", "LINUX") else value
     if name == GLOO_INTERFACES:

@@ -153,25 +153,26 @@ def _check(
         return []
     if LINE in flags:
         at = [*flags].index(LINE)
-        options: dict[str, str | None] = {}
-        for root in roots:
-            for fix in _ours(root, here):
-                options.update(fix.flags)
+        options = {name: value for root in roots for fix in _ours(root, here) for name, value in fix.flags.items()}
         words = changed([word for word, _ in flags[at + 1 :]], options)
         return [shlex.join([*program.split(), "check", *_words(flags[:at]), "--", *words])]
     pairs = [*flags, *_known_master(report, flags)]
     for root in roots:
         ours = _ours(root, here)
         for flag, value in (change for fix in ours for change in fix.flags.items()):
-            if flag == NODE_RANK.flag and here is None:
-                continue  # it differs from node to node
-            if flag in (NODE_RANK.flag, NNODES.flag) and _from_one_place(flags):
-                continue  # the hosts that are named say it
-            pairs = [*_without(pairs, flag), *([(flag, value)] if value is not None else [])]
+            if not _is_given_elsewhere(flag, flags, here):
+                pairs = [*_without(pairs, flag), *([(flag, value)] if value is not None else [])]
         open_flags = {name for fix in ours for flag in fix.unknown for name in _UNKNOWN.get(flag, ())}
         pairs = [(flag, _open(flag, value, report) if flag in open_flags else value) for flag, value in pairs]
     pairs = sorted(pairs, key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else len(_ORDER))
     return [shlex.join([*program.split(), "check", *_words(pairs)])]
+
+
+def _is_given_elsewhere(flag: str, flags: Given, here: str | None) -> bool:
+    """Return whether the flag differs from node to node, or follows from the named hosts."""
+    if flag == NODE_RANK.flag and here is None:
+        return True
+    return flag in (NODE_RANK.flag, NNODES.flag) and _from_one_place(flags)
 
 
 def changed(words: Sequence[str], options: Mapping[str, str | None]) -> list[str]:
