@@ -52,7 +52,7 @@ LOG = (
         Ended(("cancelled",)),
         shows="symptom",
         why="scancel by a person or a script shows the same",
-        told="Somebody cancelled the job",
+        told="A user cancelled the job",
         fix="If it was not intended, restart the job from its last checkpoint. "
         "Confirm with: `sacct -j JOBID --format=JobID,State%30` (names who cancelled it).",
     ),
