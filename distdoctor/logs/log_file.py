@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from distdoctor.logs import attribution, dialects, endings, mentioned, quotations, rank_comparison, scanner, tracebacks
 from distdoctor.logs.attempts import Attempts
-from distdoctor.logs.matches import Known, Matches
+from distdoctor.logs.matches import SHOWN, Known, Matches
 from distdoctor.logs.repeats import Line, Repeats, Shown
 from distdoctor.logs.scanner import KnownLine, Scanner
 from distdoctor.model.facts.logs import LineOrigin, LogSource, Match, ProcessExit
@@ -373,5 +373,7 @@ def _match(
     values.update({"ahead_of": wording.ahead_of} if wording.ahead_of else {})
     values.update({name: text_of for name in ("told", "fix") if (text_of := getattr(wording, name))})
     named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
+    if known.end is not None and len(named) > SHOWN:
+        named = f"... {named[-SHOWN + 4 :]}"  # a launcher prints the whole command before how it ended
     match = replace(line, check=known.check, shows=wording.shows, who=who, values=values, why=wording.why)
     return replace(match, ranks=ranks, text=named, ended=known.end)

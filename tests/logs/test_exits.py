@@ -210,3 +210,10 @@ def test_who_ended_first_by_the_account_of_srun_and_mpirun(tmp_path: Path, ended
 )
 def test_who_ended_first_is_not_told_by_every_line_of_srun(tmp_path: Path, ended: str) -> None:
     assert said(tmp_path, f"{raised(0, GONE)}{ended}\n") == []
+
+
+def test_a_launcher_that_prints_the_whole_command_before_how_it_ended(tmp_path: Path) -> None:
+    command = ", ".join(f"'--option-{number}'" for number in range(200))
+    line = f"[ERROR] [launch.py:341:sigkill_handler] [{command}] exits with return code = -11\n"
+    (finding,) = judged(tmp_path, line).findings
+    assert finding.check == "process/crashed" and finding.evidence[0].endswith("exits with return code = -11")
