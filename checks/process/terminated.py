@@ -36,7 +36,7 @@ LOG = (
         shows="symptom",
         why="Ctrl-C or a program sent it; the log does not show the reason",
         told="Ctrl-C, or a program that sends SIGINT, ended the job",
-        fix="If no user meant to end it, find the sender: `ausearch -m OBJ_PID -ts recent`. If the job hung before, run "
+        fix="If no user meant it, find the sender: `ausearch -m OBJ_PID -ts recent`. If the job hung before, run "
         "`distdoctor hang` on one of its nodes before you end it.",
     ),
     Line.of_end(Ended(signals=(1, 10, 12, 13)), shows="symptom", why="the log does not show the sender"),
