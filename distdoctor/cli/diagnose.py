@@ -18,7 +18,8 @@ from distdoctor.cli.options import LogFlags, ReportFlags
 from distdoctor.cli.output import Telling
 from distdoctor.interrupts import Interrupted
 from distdoctor.judge.catalog import Check
-from distdoctor.judge.logs.findings import LogJudgement, judge_logs, of_ranks, ranks_of, span_of, time_of
+from distdoctor.judge.logs.filters import of_ranks, ranks_of, span_of, time_of
+from distdoctor.judge.logs.findings import LogJudgement, judge_logs
 from distdoctor.logs.collect import Collected, Collector
 from distdoctor.logs.reading import reader
 from distdoctor.logs.reading.budget import Budget

@@ -14,7 +14,7 @@ import pytest
 from distdoctor.cli.app import run
 from distdoctor.cli.diagnose import judged, only_facts
 from distdoctor.cli.options import LogFlags
-from distdoctor.judge.logs.findings import ranks_of, span_of, time_of
+from distdoctor.judge.logs.filters import ranks_of, span_of, time_of
 from distdoctor.model.facts.files import read, write
 from distdoctor.model.observer import Observer
 

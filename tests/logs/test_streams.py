@@ -114,7 +114,7 @@ def test_what_ended_a_thread_of_a_rank_that_ended_well(tmp_path: Path, error: st
     text = WARNED + THREAD.format(error=error)
     found = of_ranks(tmp_path / "well", DONE, text, "")
     assert (found.verdict, found.findings, found.candidates) == ("warn", (), ())
-    assert "whether that was survived is not told" in found.notes[0] and error in found.notes[0]
+    assert "the log does not show whether the job survived it" in found.notes[0] and error in found.notes[0]
     found = of_ranks(tmp_path / "cut", OUT, text, "")
     assert found.verdict in ("fail", "incomplete") and (found.findings or found.candidates)
 

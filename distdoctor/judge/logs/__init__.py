@@ -8,4 +8,6 @@ To follow a verdict on logs, read in this order:
 4. ``harmless``: lines that were survived, asked for, or written after the job had succeeded.
 5. ``lifelines``: the events of each process in their order, on which both of these build.
 6. ``clocks``: the time of a line, and comparisons of two logs' clocks.
+
+``filters`` has the parts of log facts that a user asks for.
 """

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain
-from time import strptime
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.logs.attempts import JOB_NUMBER, by_job, last_try, stale_restart_note
 from distdoctor.judge.logs.clocks import written_at
 from distdoctor.judge.logs.first_failure import SortedMatches, read
 from distdoctor.judge.logs.lifelines import ACCOUNT, by_scheduler, is_raised, is_ranks, only_second_stream, process
-from distdoctor.model.facts.logs import LineOrigin, LogFacts, LogSource, Match
+from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 from distdoctor.model.findings import Finding, Fix, PossibleCause
 from distdoctor.model.report import Verdict
 from distdoctor.model.text import shortened
@@ -390,8 +388,8 @@ MAX_NAMED = 3
 """Most files of a kind that a note names."""
 _NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-]?)(0*)(\d{1,5})(?!\d)")
 """Number in a file's name that identifies its rank or host."""
-DONE = "below it stands no more than that the job is done; whether that was survived is not told"
-CAUGHT = "the program caught it, and its other stream and all else tell of no failure; whether it went on is not told"
+DONE = "below it stands only the end of the job; the log does not show whether the job survived it"
+CAUGHT = "the program caught it, and no other log reports a failure; the log does not show whether it went on"
 _ERROR = re.compile(
     r"(?:^|[\[|(] ?|[ :-] ?)(?:FATAL|CRITICAL)\b(?! ?[=/\w])|\bCheck failed: |^(?i:fatal)(?: error)?[:!] "
 )
@@ -568,71 +566,6 @@ def inconclusive_note(
     if any(f"{where}:" in one.why for one in candidates):
         return []
     return [f"this shows that the job failed ({where}), not why: {match.text[:200]}"]
-
-
-# Filters of logs: ranks, and a start time.
-
-
-_RANKS = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
-_SPAN = re.compile(r"(\d{1,6})(s|m|h|d)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%m-%d %H:%M:%S", "%m-%d %H:%M")
-MOST_RANKS = 100_000
-
-
-def ranks_of(text: str) -> frozenset[int]:
-    """Return the ranks of ``3`` or ``0,8-15``. Raises ValueError."""
-    found: set[int] = set()
-    for part in text.split(","):
-        match = _RANKS.fullmatch(part.strip())
-        if match is None or not 0 <= int(match[2] or match[1]) - int(match[1]) <= MOST_RANKS:
-            raise ValueError(f"--rank {text!r} is no list of ranks such as 3 or 0,8-15")
-        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return frozenset(found)
-
-
-def span_of(text: str) -> int | None:
-    """Return the seconds of ``90s``, ``30m``, ``2h`` or ``1d``; None for anything else."""
-    match = _SPAN.fullmatch(text.strip())
-    return int(match[1]) * _SECONDS[match[2]] if match else None
-
-
-def time_of(text: str) -> float:
-    """Return the time of ``2026-01-31 12:00``, also with seconds, with a T, without the hour, or without the year.
-
-    Without a year, as in some logs, it is in 1972, which stands for any. Raises ValueError.
-    """
-    plain = text.strip().replace("T", " ").removesuffix("Z")
-    for form in _FORMS:
-        try:
-            moment = strptime(
-                plain if form.startswith("%Y") else f"1972-{plain}", form if form.startswith("%Y") else f"%Y-{form}"
-            )
-        except ValueError:
-            continue
-        return float(calendar.timegm(moment))
-    raise ValueError(f"--since {text!r} is neither a time such as 2026-01-31 12:00 nor a span such as 30m or 2h")
-
-
-def of_ranks(logs: LogFacts, ranks: Collection[int]) -> LogFacts:
-    """Return the log facts by or about these ranks; if only local ranks are known, those."""
-    matches = tuple(match for match in logs.matches if _is_of(match, ranks))
-    sources = tuple(source for source in logs.sources if not _is_others(source.who, ranks))
-    return replace(logs, matches=matches, sources=sources)
-
-
-def _is_of(match: Match, ranks: Collection[int]) -> bool:
-    named = match.ranks or (_rank_number(match.who),)
-    return any(rank in ranks for rank in named)
-
-
-def _is_others(who: LineOrigin, ranks: Collection[int]) -> bool:
-    number = _rank_number(who)
-    return number is not None and number not in ranks
-
-
-def _rank_number(who: LineOrigin) -> int | None:
-    return who.rank if who.rank is not None else who.local_rank
 
 
 # Lines outside the logs of a job that ended well: kernels and tools report other jobs, too.
