@@ -53,7 +53,8 @@ LOG = (
         shows="symptom",
         why="scancel by a person or a script shows the same",
         told="A user cancelled the job",
-        fix="If it was not intended, restart the job from its last checkpoint. "
+        fix="If it was not intended, restart the job from its last checkpoint. If the job hung before, run "
+        "`distdoctor hang` on one of its nodes before you cancel it. "
         "Confirm with: `sacct -j JOBID --format=JobID,State%30` (names who cancelled it).",
     ),
     Line.of_end(Ended(("held",)), shows="symptom", why="the line below it has HTCondor's reason"),

@@ -111,7 +111,7 @@ def _shadow(name: str, path: Sequence[str], early: int) -> dict[str, Any] | None
     entry = path[place]
     hides = _find(name, [e for e in path[place + 1 :] if e != (entry or _working_folder())])
     by = "PYTHONPATH" if _named_by_pythonpath(entry) and (place > 0 or not _has_folder()) else "folder"
-    # A file beside the script is the user's own, except torch itself if there is no other.
+    # A file next to the script is the user's own, except torch itself if there is no other.
     if hides is None and name not in sys.stdlib_module_names and (by != "folder" or name == "torch"):
         return None
     return {

@@ -91,7 +91,7 @@ def test_dumps_that_were_mixed(tmp_path: Path) -> None:
 
 
 # -- NCCL's format ---------------------------------------------------------------------------------------------------
-# Constructed, for want of GPUs: the keys and values of torch/csrc/distributed/c10d in the headers of these wheels of
+# Constructed, without GPUs: the keys and values of torch/csrc/distributed/c10d in the headers of these wheels of
 # torch: TraceUtils.h of 2.3.0 (format 1.4) and 2.4.0 (2.1), NCCLUtils.hpp of 2.5.0 and FlightRecorder.hpp of 2.6.0 and
 # 2.7.0 (2.4), FlightRecorder.hpp and FlightRecorderDetail.hpp of 2.8.0 (2.9) and 2.9.0 (2.10).
 

@@ -102,6 +102,7 @@ def _orders(command: CheckCommand, flag: str, targets: Sequence[HostTarget]) -> 
     common = replace(launch, nnodes=str(len(targets)), master_addr=master)
     how = {**asdict(command.how), "save": None, "token": command.token()}
     del how["baseline"], how["per_gpu"], how["placement_group"]
+    words = command.line.typed if command.line is not None else []
     orders = []
     for rank, target in enumerate(targets):
         slots = str(target.host.slots) if target.host.slots else None
@@ -110,7 +111,6 @@ def _orders(command: CheckCommand, flag: str, targets: Sequence[HostTarget]) -> 
         if rank == 0:
             resolve(flags, {}, lambda: 0, lambda: 1)  # an error in a flag is reported here, and once
         roster = [one.host.name for one in targets]
-        words = command.line.typed if command.line is not None else []
         orders.append(orchestrate.order(flag, flags=asdict(flags), how=how, roster=roster, line=words))
     return orders
 
