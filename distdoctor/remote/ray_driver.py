@@ -32,8 +32,6 @@ from ray.util import placement_group, placement_group_table, remove_placement_gr
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 CONNECT_SECONDS = 5.0
-NAME = "distdoctor"
-"""Name of the placement groups."""
 PLACE_SECONDS = 25.0
 """Limit of placing an actor and starting its process: less than the 30 s after which a host counts as silent."""
 STOP_SECONDS = 2.0
@@ -166,7 +164,7 @@ def place(wanted: dict[str, Any]) -> dict[str, Any]:
     end = time.monotonic() + PLACE_SECONDS
     try:
         for bundles in wanted["groups"]:
-            GROUPS.append(placement_group(bundles, strategy=wanted["strategy"], name=NAME))
+            GROUPS.append(placement_group(bundles, strategy=wanted["strategy"], name="distdoctor"))
         if all(group.wait(max(0.1, end - time.monotonic())) for group in GROUPS):
             tables = [placement_group_table(group)["bundles_to_node_id"] for group in GROUPS]
             return {"nodes": [[table[number] for number in sorted(table)] for table in tables]}
@@ -180,6 +178,7 @@ def state_of_cluster() -> dict[str, Any]:
     """Return what is free on each node, and the other placement groups and their jobs; remove the own groups first."""
     remove_groups()
     time.sleep(SETTLE_SECONDS)
+    own = {"distdoctor"}
     others = [
         {
             "id": one["placement_group_id"],
@@ -187,7 +186,7 @@ def state_of_cluster() -> dict[str, Any]:
             "bundles": [[node, one["bundles"][number]] for number, node in one["bundles_to_node_id"].items() if node],
         }
         for one in placement_group_table().values()
-        if one["state"] == "CREATED" and one["name"] != NAME
+        if one["state"] == "CREATED" and one["name"] not in own
     ]
     jobs = {}
     with contextlib.suppress(Exception):
