@@ -161,7 +161,7 @@ def test_what_is_raised_after_somebody_said_that_the_job_is_done(tmp_path: Path)
     done = f"{STEPS}Training complete.\n"
     assert judged(tmp_path, done + raised("[rank1]: ", "KeyError: 'x'") + JOB_FINISHED).findings[0].ranks == (1,)
     exported = judged(tmp_path, done + raised("", "KeyError: 'x'") + JOB_FINISHED)  # by another program, perhaps
-    assert exported.verdict == "warn" and "whether that was survived" in exported.notes[0]
+    assert exported.verdict == "warn" and "whether the job survived it" in exported.notes[0]
     assert judged(tmp_path, done + raised("[rank0]: ", CLOSED)).verdict == "pass"
 
 
