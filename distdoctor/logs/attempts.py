@@ -132,9 +132,7 @@ class Attempts:
         if end is not None and (_is_summary(match) or _is_of_agent(match) or end.launcher in _ENDS):
             self._ended = True
             self._taken |= end.launcher == "slurmstepd"  # steps of its grace time may follow
-        values = {"after": str(before)} if before else {}  # different text stands before and after it
-        values |= {"try": str(self.number), "stopped": str(self.stopped)} if self.number else {}
-        return replace(match, values={**match.values, **values}) if values else match
+        return replace(match, starts=before, attempt=self.number, stopped=self.stopped if self.number else 0)
 
     @property
     def state(self) -> Hashable:

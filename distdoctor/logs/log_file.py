@@ -196,11 +196,11 @@ class LogFile:
         if match.who.time is None and self._untimed < ABOUT and (match.exception or match.shows == "cause"):
             self._untimed += 1
             if (time := _last_time(context[max(at - tracebacks.BACK, 0) : at].splitlines()[-ABOVE:])) is not None:
-                match = replace(match, values={**match.values, "about": str(time)})
+                match = replace(match, about=time)
         if match.line <= len(self.numbers):
-            match = replace(match, values={**match.values, "at": str(self.numbers[match.line - 1])})
+            match = replace(match, numbered=self.numbers[match.line - 1])
         match = self._tries.of(match)
-        self._alive.caught |= not match.values.keys().isdisjoint(("caught", "logged"))
+        self._alive.caught |= match.has("caught", "logged")
         shown = self._matches.keep(match)
         self._numbered = self._numbered or not match.values.keys().isdisjoint(_OF_ONE)
         if self._depends_on_others(match):
@@ -273,7 +273,7 @@ class LogFile:
                 self._line(replace(line, text=whole), wordings, context, at)
                 return
         text = line.text if message in line.text else f"{line.text} {message}"
-        self._raised(replace(line, text=text, values=mark), (name, message), context, at)
+        self._raised(replace(line, text=text).showing(mark), (name, message), context, at)
 
     def _known(self, text: str) -> list[KnownLine]:
         """Return the wordings that match this line."""
@@ -292,12 +292,12 @@ class LogFile:
         caught = stack.caught or (not stack.traced and attribution.is_by_program(context, at))
         shown = {"traced": stack.traced, "logged": self._logged, "caught": caught, "whole": stack.whole}
         shown |= {"direct": stack.direct, "answered": tracebacks.is_answered(context, at, stack.writer)}
-        values = {**line.values, **mentioned.own_words(line.text, context, at)}
-        values |= {"message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
-        values |= {"own_frame": stack.own_frame} if stack.own_frame else {}
-        values |= {"wraps": "yes"} if _WRAPPER.fullmatch(raised[0]) else {}
+        shown |= {"wraps": _WRAPPER.fullmatch(raised[0]) is not None}
+        found = {name: "yes" for name, true in shown.items() if true}
+        found |= {"message": raised[1], **mentioned.own_words(line.text, context, at)}
+        found |= {"own_frame": stack.own_frame} if stack.own_frame else {}
         who, _ = mentioned.about(attribution.within(line.who, stack.writer), line.text, {}, context, at)
-        line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
+        line = replace(line, check=self._exceptions, exception=raised[0], who=who).showing(found)
         self._keep(replace(line, frame=stack.frame, chained=stack.chained), context, at)
 
 
@@ -375,5 +375,5 @@ def _match(
     named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
     if known.end is not None and len(named) > SHOWN:
         named = f"... {named[-SHOWN + 4 :]}"  # a launcher prints the whole command before how it ended
-    match = replace(line, check=known.check, shows=wording.shows, who=who, values=values, why=wording.why)
+    match = replace(line, check=known.check, shows=wording.shows, who=who, why=wording.why).showing(values)
     return replace(match, ranks=ranks, text=named, ended=known.end)

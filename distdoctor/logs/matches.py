@@ -38,8 +38,7 @@ class Known:
         """Return the match with its repetitions."""
         if not self.again:
             return self.match
-        values = {**self.match.values, "last_line": str(self.last)}
-        return replace(self.match, count=self.match.count + self.count - 1, values=values)
+        return replace(self.match, count=self.match.count + self.count - 1, again_at=self.last)
 
 
 class Matches:
@@ -65,8 +64,8 @@ class Matches:
             kind,
             match.ranks,
             match.source,
-            match.values.get("try"),
-            match.values.get("after"),
+            match.attempt,
+            match.starts,  # different text stands before and after one
             match.values.get("pid"),
             match.values.get("well"),
         )
@@ -237,7 +236,7 @@ class Places:
             who = replace(who, rank=numbers[0])
         elif numbers:
             match = replace(match, ranks=numbers)
-        if match.values.get("several") and any(nodes > 1 for nodes in self._nodes):
+        if match.has("several") and any(nodes > 1 for nodes in self._nodes):
             match = replace(match, shows="cause", why="")
         return replace(match, who=who)
 

@@ -47,7 +47,7 @@ def test_every_repetition_counts(tmp_path: Path) -> None:
     text = "".join(f"[rank{n % 64}]: {REFUSED.format(20000 + n)}\nstep {n} loss 2.0\n" for n in range(6400))
     found = facts(tmp_path, text).matches
     assert {one.who.rank for one in found} == {*range(64)} and {one.count for one in found} == {100}
-    assert {int(one.values["last_line"]) for one in found} == {*range(6400 * 2 - 127, 6400 * 2, 2)}
+    assert {one.last_line for one in found} == {*range(6400 * 2 - 127, 6400 * 2, 2)}
 
 
 @pytest.mark.parametrize("kind", [REFUSED.format(29500), REFUSED, "NCCL INFO Channel 00/0 : 0[0] -> {} via NET/IB/0"])
@@ -108,7 +108,7 @@ def test_a_new_attempt_has_matches_of_its_own(tmp_path: Path) -> None:
     )
     line = f"[rank1]: {REFUSED.format(29500)}\n"
     found = facts(tmp_path, (start + line * 30 + failed) * 2).matches
-    assert {one.values.get("try", "0") for one in found if "c10d" in one.text} == {"0", "1"}
+    assert {one.attempt for one in found if "c10d" in one.text} == {0, 1}
 
 
 def test_the_first_and_the_last_matches_of_a_file_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

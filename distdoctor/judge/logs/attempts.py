@@ -62,7 +62,7 @@ def _before_last(life: Lifeline) -> int:
     own = life.source.who.host
     names = [(match.who.host if match.who.host != own else None, match.who.task) for match in life.events]
     several = any(len({*every} - {None}) > 1 for every in zip(*names, strict=True))
-    numbers = [int(match.values.get("stopped" if several else "try", 0)) for match in life.events]
+    numbers = [match.stopped if several else match.attempt for match in life.events]
     failed = [match.shows == "cause" or bool(match.exception) or _ended(match) for match in life.events]
     last = max((number for number, own in zip(numbers, failed, strict=True) if own), default=0)
     return max((match.line for match, number in zip(life.events, numbers, strict=True) if number < last), default=0)
@@ -91,7 +91,7 @@ def _attempt(name: str) -> tuple[str, int] | None:
 def _ended(match: Match) -> bool:
     """Return whether it shows that an attempt ended, for whatever reason."""
     end = match.ended
-    return "row" in match.values or (end is not None and end.launcher == "torchrun" and end.reason == "failed")
+    return match.has("row") or (end is not None and end.launcher == "torchrun" and end.reason == "failed")
 
 
 # Logs of several jobs in one folder: one job's failure explains nothing in another.

@@ -105,8 +105,7 @@ def first_by_clock(matches: Sequence[Match], began: Mapping[str, float | None]) 
 
 def about_time(match: Match) -> float | None:
     """Return the time of a match by its own clock, else that of the lines above it; None if neither is known."""
-    time = match.values.get("about", "")
-    return match.who.time if match.who.time is not None or not time else float(time)
+    return match.who.time if match.who.time is not None else match.about
 
 
 # Reboots in the kernel's log: the clock shows whether a job still ran on the host.

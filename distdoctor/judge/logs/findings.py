@@ -141,7 +141,7 @@ def _finding(match: Match, reading: SortedMatches, known: dict[str, Check], beca
     check = known[check_id]
     same = [other for other in reading.others if other.check == match.check and _alike(other, match)]
     group = [match, *same]
-    own = [one for one in group if "of_peer" not in one.values]
+    own = [one for one in group if not one.has("of_peer")]
     shown = dict.fromkeys(_reason(one) for one in group)
     evidence = [*shown][:LINES]
     if len(shown) > LINES:
@@ -318,7 +318,7 @@ def _consequences(reading: SortedMatches, root: Finding, known: dict[str, Check]
             continue
         if match.shows == "hint" and reading.root is not None and match.source != reading.root.source:
             continue  # other logs show nothing of this
-        if match.exception and "caught" in match.values:
+        if match.exception and match.has("caught"):
             continue  # a program goes on after it, so it follows from nothing
         if check_id != root.check and check_id not in found and check_id in known:
             found[check_id] = _finding(match, SortedMatches(others=reading.others), known, root.id)
@@ -338,7 +338,7 @@ def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
 
 def _says_less(match: Match, known: dict[str, Check]) -> tuple[bool, ...]:
     """Return the sort key of symptoms, the most specific first."""
-    return not match.compared, "by_launcher" in match.values, _says_little(match, known), not match.ranks
+    return not match.compared, match.has("by_launcher"), _says_little(match, known), not match.ranks
 
 
 def _says_little(match: Match, known: dict[str, Check]) -> bool:
@@ -408,13 +408,13 @@ def no_failure_note(
     read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
     if not read_ones and not any(source.kind == "facts" for source in logs.sources):
         return "incomplete", _no_log_note(logs)
-    unclear = [one for one in caught if "caught" in one.values or "head" not in one.values]
+    unclear = [one for one in caught if one.has("caught") or not one.has("head")]
     named = {one.source for one in unclear}
     open_ones = [source for source in _unfinished(logs, read_ones, past) if source.name not in named]
     notes = [*_unclear_notes(unclear), *(f"no failure in {source.name}; {_end_of(source)}" for source in open_ones)]
     # Where the other stream of its process stops in mid-work, the caught error may have ended it.
     over_with = {process(source.name) for source in read_ones if source.done}
-    fatal = any("caught" in one.values and process(one.source) not in over_with for one in unclear)
+    fatal = any(one.has("caught") and process(one.source) not in over_with for one in unclear)
     unknown = fatal or any(_ERROR.search(source.last) for source in open_ones)
     # The failure may be in a file that could not be read.
     verdict: Verdict = "incomplete" if logs.notes or unknown else "warn" if notes else "pass"
@@ -425,7 +425,7 @@ def _unclear_notes(unclear: Iterable[Match]) -> list[str]:
     """Return a note on the first error that a program caught, and on the first below which only the end is reported."""
     first: dict[str, Match] = {}
     for one in unclear:
-        first.setdefault(CAUGHT if "caught" in one.values else DONE, one)
+        first.setdefault(CAUGHT if one.has("caught") else DONE, one)
     return [
         f"{first[why].source}:{first[why].line}: {first[why].text[:200]}: {why}"
         for why in (CAUGHT, DONE)
@@ -549,7 +549,7 @@ def _first_of(notes: Sequence[str]) -> list[str]:
 
 def note_line(match: Match) -> int:
     """Return the line number in the file, which may have its newest line first."""
-    return int(match.values.get("at", match.line))
+    return match.numbered or match.line
 
 
 def inconclusive_note(

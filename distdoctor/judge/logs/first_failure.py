@@ -20,7 +20,7 @@ from distdoctor.judge.logs.clocks import (
     long_before_the_job,
 )
 from distdoctor.judge.logs.harmless import asked_to_stop, explained, is_order, reports_after_recovery, set_aside
-from distdoctor.judge.logs.lifelines import RAISED, Timeline, last_line
+from distdoctor.judge.logs.lifelines import RAISED, Timeline
 from distdoctor.model.facts.logs import LogFacts, Match
 
 BECAUSE = "it was raised because of what stands above it"
@@ -82,7 +82,7 @@ class _Kinds:
         because = [*stopped, *(match for match in explained(matches) if match not in stopped)]
         own = [match for match in matches if match not in because]
         symptoms = [match for match in matches if match.shows == "symptom"]
-        symptoms = [match for match in symptoms if "head" not in match.values or not _ended_by(match, matches)]
+        symptoms = [match for match in symptoms if not match.has("head") or not _ended_by(match, matches)]
         causes = [match for match in own if match.shows == "cause" and not match.exception]
         ends = [match for match in own if match.shows == "end"]
         raised = [match for match in own if match.exception]
@@ -100,7 +100,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check]) -> SortedMatches:
     whole = Timeline.of(logs)
     aside = set_aside(whole)
     past = {match.order for found in aside.values() for match in found}
-    boots = [match for match in whole.matches if "booted" in match.values and match.order not in past]
+    boots = [match for match in whole.matches if match.has("booted") and match.order not in past]
     past |= {match.order for match in boots}
     timeline = whole.without(past)
     kinds = _Kinds.of(_without_rests([*timeline.matches, *fatal_boots(boots, timeline)]))
@@ -143,7 +143,7 @@ def _root(kinds: _Kinds, whole: Timeline, checks: Mapping[str, Check]) -> Match 
     )
     if root is end:
         root = _first(single, rows, checks, whole.began) or end
-    if root is None or "outside" in root.values:  # a rank that waits for another is ended sooner or later
+    if root is None or root.has("outside"):  # a rank that waits for another is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
     return root
 
@@ -177,30 +177,28 @@ def first_by_time(*roots: Match | None) -> Match | None:
     for one in found[1:]:
         first, (at, before) = found[0], (about_time(found[0]), about_time(one))
         apart = LATER if one.source == first.source else CLOCKS
-        if at is None or before is None or "outside" in one.values or one.who.speaker == first.who.speaker:
+        if at is None or before is None or one.has("outside") or one.who.speaker == first.who.speaker:
             continue
-        if at - before > apart and not one.values.keys() & {"caught", "logged"}:
+        if at - before > apart and not one.has("caught", "logged"):
             found[0] = one
     return found[0] if found else None
 
 
 def _without_rests(matches: Sequence[Match]) -> list[Match]:
     """Return the matches without noise, and without truncated tracebacks in logs that have other matches."""
-    sources = {match.source for match in matches if "alone" not in match.values}
+    sources = {match.source for match in matches if not match.has("alone")}
     return [
-        match
-        for match in matches
-        if match.shows != "noise" and ("alone" not in match.values or match.source not in sources)
+        match for match in matches if match.shows != "noise" and (not match.has("alone") or match.source not in sources)
     ]
 
 
 def _without_wrappers(raised: Iterable[Match], every: Iterable[Match]) -> list[Match]:
     """Return the exceptions without those that only hold others which stand below them."""
-    held = [match for match in every if "wraps" not in match.values]
+    held = [match for match in every if not match.has("wraps")]
     return [
         match
         for match in raised
-        if "wraps" not in match.values
+        if not match.has("wraps")
         or not any(one.source == match.source and 0 < one.line - match.line <= NEAR for one in held)
     ]
 
@@ -209,8 +207,8 @@ def _ended_by(head: Match, others: Iterable[Match]) -> bool:
     """Return whether the traceback with the head ``head`` ends with one of ``others``, which names the error."""
     return any(
         other.source == head.source
-        and "head" not in other.values
-        and last_line(other) > last_line(head)
+        and not other.has("head")
+        and other.last_line > head.last_line
         and other.who.speaker == head.who.speaker
         and RAISED.match(other.text)
         for other in others
@@ -223,8 +221,8 @@ def _first_rows(all_rows: Iterable[Match]) -> list[Match]:
     The exit code of an exception counts only if no other rank failed: torchrun calls the lowest rank the first among
     those that it sees at once.
     """
-    rows = [match for match in all_rows if match.values.get("row")]
-    first = [match for match in rows if match.values.get("first")]
+    rows = [match for match in all_rows if match.has("row")]
+    first = [match for match in rows if match.has("first")]
     sole = {match.source for match in first} - {match.source for match in rows if match not in first}
     return [match for match in first if match.shows == "end" or match.source in sole]
 
@@ -272,14 +270,14 @@ def _fatal(raised: Sequence[Match], rows: Sequence[Match], symptoms: Iterable[Ma
     """
     ended: dict[tuple[object, ...], int] = {}
     for one in symptoms:
-        if not one.chained and "head" not in one.values and RAISED.match(one.text):
+        if not one.chained and not one.has("head") and RAISED.match(one.text):
             ended.update({name: max(ended.get(name, 0), one.line) for name in _names(one)})
-    left = [match for match in raised if all(last_line(match) >= ended.get(name, 0) for name in _names(match))]
+    left = [match for match in raised if all(match.last_line >= ended.get(name, 0) for name in _names(match))]
     left = left or [*raised]
     signals = [row.ended.signal if row.ended is not None else None for row in rows]
     if not signals or not {None, SIGABRT}.isdisjoint(signals):
         return left
-    return [match for match in left if "caught" not in match.values]
+    return [match for match in left if not match.has("caught")]
 
 
 def _names(match: Match) -> list[tuple[object, ...]]:
@@ -291,14 +289,14 @@ def _names(match: Match) -> list[tuple[object, ...]]:
 
 def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
     """Return the last unknown exception of the rank that failed first."""
-    traced = [match for match in raised if match.values.get("traced")] or [*raised]
+    traced = [match for match in raised if match.has("traced")] or [*raised]
     if not traced:
         return None
     named = {match.who.rank for match in rows} - {None}
     candidates = [match for match in traced if match.who.rank in named] or traced
     cluster = [candidates[-1]]
     for match in reversed(candidates[:-1]):
-        if match.source != cluster[0].source or cluster[0].line - last_line(match) < NEAR:
+        if match.source != cluster[0].source or cluster[0].line - match.last_line < NEAR:
             cluster.insert(0, match)
     first = _earliest(cluster, began) or cluster[0]
     same = [match for match in cluster if match.who.speaker == first.who.speaker and match.source == first.source]
@@ -313,7 +311,7 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
 def _wraps(match: Match) -> bool:
     """Return whether the program names what it handled as the cause (``raise ... from``), or gives no kind of its own,
     as helpers do that try a call again: the error below it says more."""
-    return "direct" in match.values or match.exception == "Exception"
+    return match.has("direct") or match.exception == "Exception"
 
 
 def _of_row(root: Match, rows: Sequence[Match]) -> Match:
@@ -330,7 +328,7 @@ def _on_host(root: Match, table_rows: Iterable[Match], by_name: str | None) -> M
 
     A host that only the file's name gives (``by_name``) is replaced.
     """
-    rows = [row.who for row in table_rows if row.source == root.source and row.values.get("row")]
+    rows = [row.who for row in table_rows if row.source == root.source and row.has("row")]
     hosts = {who.host for who in rows if who.rank is not None and who.rank == root.who.rank} - {None}
     if root.ranks or len(hosts) != 1 or root.who.host not in (None, by_name):
         return root
@@ -342,9 +340,9 @@ def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
     outside."""
     checks = {end.check for end in ends}
     before = [match for match in symptoms if match.check not in checks and not _ends_ranks(match)]
-    if all("outside" in end.values and _after(end, before) for end in ends):
+    if all(end.has("outside") and _after(end, before) for end in ends):
         return None  # there is none, or it was ended from outside after a failure, because of that
-    return min(ends, key=lambda match: ("outside" in match.values, not match.values.get("first"), match.order))
+    return min(ends, key=lambda match: (match.has("outside"), not match.has("first"), match.order))
 
 
 def _ends_ranks(match: Match) -> bool:

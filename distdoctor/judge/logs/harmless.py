@@ -19,7 +19,6 @@ from distdoctor.judge.logs.lifelines import (
     by_scheduler,
     is_raised,
     is_ranks,
-    last_line,
     process,
 )
 from distdoctor.model.facts.logs import LogSource, Match
@@ -75,7 +74,7 @@ OBEYED = 10
 def obeyed(timeline: Timeline) -> list[Match]:
     """Return the orders to stop below which their process reports that it ends in order: an engine whose program needs
     it no more."""
-    left = [match for match in timeline.matches if "leaves" in match.values and match.who.pid is not None]
+    left = [match for match in timeline.matches if match.has("leaves") and match.who.pid is not None]
     return [
         match
         for match in timeline.events
@@ -104,7 +103,7 @@ def after_the_exit(timeline: Timeline) -> list[Match]:
     left: dict[tuple[str, int | None], int] = {
         (match.source, rank): match.line
         for match in reversed(timeline.matches)
-        if "leaves" in match.values
+        if match.has("leaves")
         for rank in (match.who.rank, *match.ranks)
         if rank is not None
     }
@@ -123,7 +122,7 @@ def _crashed(match: Match) -> bool:
     if end is not None and end.reason in FROM_OUTSIDE:
         return False
     if end is None:
-        return match.shows == "end" or bool(match.values.keys() & {"uncaught", "whole"})
+        return match.shows == "end" or match.has("uncaught", "whole")
     return bool(end.reason) or (end.code or 0) not in (0, *ASKED_TO_END) or end.signal not in (None, 2, 15)
 
 
@@ -139,7 +138,7 @@ def survived(timeline: Timeline) -> list[Match]:
     for place, life in enumerate(lives):
         if life.source.kind == "kernel":
             continue
-        found += [match for match in life.events if "restarted" in match.values]
+        found += [match for match in life.events if match.has("restarted")]
         overcome = _overcome(life)
         rest = Lifeline(life.source, tuple(match for match in life.events if match not in overcome))
         found += overcome
@@ -157,15 +156,14 @@ def _overcome(life: Lifeline) -> list[Match]:
         match
         for match in life.events
         if is_raised(match)
-        or "head" in match.values
+        or match.has("head")
         or (match.shows == "cause" and (_RECORD.match(match.text) or _REJECTED.match(match.text)))
     ]
-    last = max((last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
+    last = max((match.last_line for match in raised if match.shows == "cause" or match.exception), default=0)
     return [
         match
         for match in raised
-        if "uncaught" not in match.values
-        and last_line(match) < max(_signs_of_work(match, life, raised, last), default=0)
+        if not match.has("uncaught") and match.last_line < max(_signs_of_work(match, life, raised, last), default=0)
     ]
 
 
@@ -180,16 +178,16 @@ def _signs_of_work(match: Match, life: Lifeline, raised: Sequence[Match], last: 
     if ranked:
         yield life.stepped(match)
     # Launchers start Python unbuffered, and so many lines fit in no buffer: so many steps are a job's.
-    ordered = max((last_line(one) for one in life.events if is_order(one)), default=0)
-    if not ranked and (life.launcher_ended or ordered - last_line(match) > BUFFERED):
+    ordered = max((one.last_line for one in life.events if is_order(one)), default=0)
+    if not ranked and (life.launcher_ended or ordered - match.last_line > BUFFERED):
         yield from (line for _, line in source.worked)
     if _WARNED.match(match.text):
         yield from (line for _, line in source.alive)
-    if match.values.keys() & {"caught", "logged"}:
+    if match.has("caught", "logged"):
         yield from (line for who, line in source.resumed if who == match.who.speaker and line <= last)
     if _REJECTED.match(match.text):  # what another program wrote for a while before it failed
-        below = [one.line for one in raised if one.line > last_line(match) and not _REJECTED.match(one.text)]
-        yield from (line for line in below[:1] if line - last_line(match) > LAST_WORDS and line <= last)
+        below = [one.line for one in raised if one.line > match.last_line and not _REJECTED.match(one.text)]
+        yield from (line for line in below[:1] if line - match.last_line > LAST_WORDS and line <= last)
 
 
 def _goes_on(life: Lifeline) -> bool:
@@ -200,8 +198,7 @@ def _goes_on(life: Lifeline) -> bool:
     """
     source, over = life.source, life.source.finished > life.last
     if not over and (
-        any(_may_be_flushed(match, life) for match in life.events)
-        or any("final" in match.values for match in life.events)
+        any(_may_be_flushed(match, life) for match in life.events) or any(match.has("final") for match in life.events)
     ):
         return False  # the steps below were written before
     if source.progress > life.last or (source.advanced > life.last and not life.launcher_ended and _is_caught(life)):
@@ -213,10 +210,10 @@ def _goes_on(life: Lifeline) -> bool:
 def _is_caught(life: Lifeline) -> bool:
     """Return whether the speaker of the log's last step caught every error in it: Python's traceback begins in one of
     its functions, or its logger wrote the error."""
-    raised = [match for match in life.events if "head" not in match.values]
+    raised = [match for match in life.events if not match.has("head")]
     return bool(raised) and all(
         match.who.speaker == life.source.stepper
-        and (bool(match.values.keys() & {"caught", "logged"}) or _WARNED.match(match.text) is not None)
+        and (match.has("caught", "logged") or _WARNED.match(match.text) is not None)
         for match in raised
     )
 
@@ -227,7 +224,7 @@ def _may_be_flushed(match: Match, life: Lifeline) -> bool:
     source, above = life.source, [one.who.time for one in life.events if one.line <= match.line]
     since = max((time for time in above if time is not None), default=None)
     later = source.ended is not None and since is not None and source.ended - since > AT_ONCE
-    return "uncaught" in match.values and source.lines - last_line(match) < BUFFERED and not later
+    return match.has("uncaught") and source.lines - match.last_line < BUFFERED and not later
 
 
 def _goes_on_in_next(life: Lifeline, later: Iterable[Lifeline]) -> bool:
@@ -248,21 +245,21 @@ def _is_death(match: Match, source: LogSource) -> bool:
 
     A dead process does not report it: the script around it does.
     """
-    if not _is_last(match, source) or source.known >= last_line(match):
+    if not _is_last(match, source) or source.known >= match.last_line:
         return False
     end = match.ended
     parent = end is not None and (
         end.reason in ("gave up", "failed") or (not (end.reason or end.launcher) and end.signal in (6, 15))
     )
-    own = match.shows == "end" or match.values.keys() & {"whole", "final"} or _FATAL.match(match.text)
+    own = match.shows == "end" or match.has("whole", "final") or _FATAL.match(match.text)
     return bool(own) or parent
 
 
 def _is_last(match: Match, source: LogSource) -> bool:
     """Return whether no steps are below ``match``, and no end of the job above it, which another process than the
     failed rank may have reported."""
-    others = "whole" in match.values and match.who.rank is not None and match.shows == "cause"
-    return source.progress <= last_line(match) and (others or not 0 < source.over < match.line)
+    others = match.has("whole") and match.who.rank is not None and match.shows == "cause"
+    return source.progress <= match.last_line and (others or not 0 < source.over < match.line)
 
 
 def reports_after_recovery(sources: Iterable[LogSource], matches: Iterable[Match]) -> list[Match]:
@@ -273,8 +270,8 @@ def reports_after_recovery(sources: Iterable[LogSource], matches: Iterable[Match
         match
         for match in matches
         if (match.shows == "cause" or match.exception) and not _WARNED.match(match.text)
-        if (source := of.get(match.source)) is not None and (_is_last(match, source) or "whole" in match.values)
-        if max(source.progress, source.known) <= last_line(match) < source.finished
+        if (source := of.get(match.source)) is not None and (_is_last(match, source) or match.has("whole"))
+        if max(source.progress, source.known) <= match.last_line < source.finished
     ]
 
 
@@ -284,14 +281,14 @@ def reports_after_recovery(sources: Iterable[LogSource], matches: Iterable[Match
 def revoked(timeline: Timeline) -> list[Match]:
     """Return the lines that a later line of the same check in the same log revokes."""
     over = {
-        (match.check, match.source): last_line(match)
+        (match.check, match.source): match.last_line
         for match in timeline.matches
-        if match.shows == "noise" and match.values.keys().isdisjoint(("well", "leaves"))
+        if match.shows == "noise" and not match.has("leaves") and "well" not in match.values
     }
     return [
         match
         for match in timeline.matches
-        if match.shows in ("symptom", "hint", "end") and last_line(match) < over.get((match.check, match.source), 0)
+        if match.shows in ("symptom", "hint", "end") and match.last_line < over.get((match.check, match.source), 0)
     ]
 
 
@@ -309,10 +306,10 @@ def logged(timeline: Timeline) -> list[Match]:
         own = [
             match
             for match in raised
-            if "answered" in match.values
+            if match.has("answered")
             or (
-                "logged" in match.values
-                and life.source.record > last_line(match)
+                match.has("logged")
+                and life.source.record > match.last_line
                 and not (lost and _is_end(life.source, match) and life.worked(match))
             )
         ]
@@ -324,7 +321,7 @@ def logged(timeline: Timeline) -> list[Match]:
 
 def _is_end(source: LogSource, match: Match) -> bool:
     """Return whether only text of an ending program is below ``match``."""
-    return source.lines - last_line(match) <= LAST_WORDS and source.progress < last_line(match)
+    return source.lines - match.last_line <= LAST_WORDS and source.progress < match.last_line
 
 
 def caught(timeline: Timeline) -> list[Match]:
@@ -344,14 +341,14 @@ def caught(timeline: Timeline) -> list[Match]:
 def _was_caught(life: Lifeline, ended: Collection[str], alive: Collection[str]) -> bool:
     """Return whether the program caught all errors of this stream: its last one, and those of threads, as its other
     stream shows."""
-    name, raised = process(life.source.name), [match for match in life.events if "head" not in match.values]
+    name, raised = process(life.source.name), [match for match in life.events if not match.has("head")]
     if life.source.progress or life.source.done or name not in alive or not raised:
         return False
-    if name in ended and is_ranks(life.source) and all("thread" in match.values for match in raised):
+    if name in ended and is_ranks(life.source) and all(match.has("thread") for match in raised):
         return True
     misses_a_peer = any(match.shows == "symptom" for match in raised)  # and may have reported that itself
-    last = max(raised, key=last_line)
-    return "caught" in last.values and all(map(is_raised, raised)) and (name in ended or not misses_a_peer)
+    last = max(raised, key=lambda match: match.last_line)
+    return last.has("caught") and all(map(is_raised, raised)) and (name in ended or not misses_a_peer)
 
 
 PATIENCE = 29
@@ -384,7 +381,7 @@ def ended_by_monitor(timeline: Timeline) -> list[Match]:
     found = list[Match]()
     for life in timeline.lifelines.values():
         tree = [one for one in life.events if one.ended is not None and one.ended.launcher in KILLS_ITS_TREE]
-        begun = min((one.line for one in life.events if "monitor" in one.values or one in tree), default=0)
+        begun = min((one.line for one in life.events if one.has("monitor") or one in tree), default=0)
         killed = [one for one in life.events if one.shows == "end" and _is_killed(one, () if tree else OF_JOB)]
         if begun and killed and begun < min(one.line for one in killed):
             found += killed
@@ -447,7 +444,7 @@ def is_order(match: Match) -> bool:
     """Return whether somebody outside of the job asks it to stop: a scheduler, a signal, or Ctrl-C."""
     if match.ended is not None:
         return match.ended.reason in ORDERS
-    return match.text.startswith("KeyboardInterrupt") or "outside" in match.values
+    return match.text.startswith("KeyboardInterrupt") or match.has("outside")
 
 
 def asked_to_stop(matches: Iterable[Match]) -> list[Match]:
@@ -459,7 +456,7 @@ def asked_to_stop(matches: Iterable[Match]) -> list[Match]:
     ordered: dict[str, bool] = {}
     found = list[Match]()
     for match in matches:
-        if by_scheduler(match) or "head" in match.values:
+        if by_scheduler(match) or match.has("head"):
             continue
         follows = ordered.setdefault(match.source, is_order(match)) and not is_order(match)
         if follows and (match.exception or match.shows == "end"):
@@ -481,7 +478,7 @@ def explained(matches: Sequence[Match]) -> list[Match]:
         if not match.chained or of is None or not _is_above(of, match):
             continue
         symptom = of.shows == "symptom" and of.check != match.check and " Caught " not in of.text
-        over = of.shows == "cause" and of.check != match.check and "without_group" in match.values
+        over = of.shows == "cause" and of.check != match.check and match.has("without_group")
         if over or (match.exception and (symptom or of in found)):
             found.append(match)
     # An error that others raise, too, after a peer ended belongs to the program's end, whatever caused that.
@@ -497,7 +494,7 @@ def _raised_in_turn(matches: Iterable[Match]) -> Iterator[tuple[Match, Match | N
     """Yield each exception with the one that the same process raised before it, None for its first."""
     before: dict[tuple[object, ...], Match] = {}
     for match in matches:
-        if "head" in match.values or not is_raised(match):
+        if match.has("head") or not is_raised(match):
             continue
         own = (match.source, match.who.rank, match.who.local_rank, match.who.host, match.who.task)
         yield match, before.get(own)
@@ -506,4 +503,4 @@ def _raised_in_turn(matches: Iterable[Match]) -> Iterator[tuple[Match, Match | N
 
 def _is_above(of: Match, match: Match) -> bool:
     """Return whether only a traceback is between them."""
-    return 0 < match.line - (last_line(of) if last_line(of) < match.line else of.line) <= ACCOUNT
+    return 0 < match.line - (of.last_line if of.last_line < match.line else of.line) <= ACCOUNT

@@ -42,7 +42,7 @@ class Lifeline:
     @cached_property
     def last(self) -> int:
         """Return the line of the last failure."""
-        return max(map(last_line, self.events), default=0)
+        return max((match.last_line for match in self.events), default=0)
 
     @cached_property
     def launcher_ended(self) -> bool:
@@ -56,7 +56,7 @@ class Lifeline:
 
     def worked(self, match: Match) -> bool:
         """Return whether steps are right above ``match``."""
-        return any(0 <= last_line(match) - line <= ACCOUNT for _, line in self.source.alive)
+        return any(0 <= match.last_line - line <= ACCOUNT for _, line in self.source.alive)
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,6 @@ def pids_in_tables(matches: Iterable[Match]) -> set[str]:
     return {number for match in matches for number in _NUMBER.findall(match.text)}
 
 
-def last_line(match: Match) -> int:
-    """Return the last line of the file with the same text."""
-    return int(match.values.get("last_line", match.line))
-
-
 def is_raised(match: Match) -> bool:
     """Return whether it is the own line of an exception."""
     return bool(match.exception) or RAISED.match(match.text) is not None
@@ -131,7 +126,7 @@ def ends_job(match: Match) -> bool:
 
 def by_scheduler(match: Match) -> bool:
     """Return whether it is the scheduler's state of the job: it failed, whatever its log shows."""
-    return "state" in match.values or "of_table" in match.values
+    return match.has("state", "of_table")
 
 
 # Two streams of one process in separate files: their order in time is unknown, but they show one process.

@@ -2,7 +2,7 @@
 
 Named groups of a :class:`Wording`'s expression: ``code`` is an exit code, ``signal`` a signal's number, ``name`` its
 name (SIGKILL), ``word`` the text that a shell or SLURM uses for it; ``process`` and ``agent`` are a pid and a local
-rank that only the ProcessExit gets. All other groups become values of the match.
+rank that only the ProcessExit gets. All other groups become values or marks of the match.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 
-from distdoctor.model.facts.logs import ProcessExit
+from distdoctor.model.facts.logs import LineMark, ProcessExit
 from distdoctor.model.log_line import Reason
 
 ERROR = r"(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$)"
@@ -48,9 +48,9 @@ CODE = 128
 MEANT = (*range(1, 13), 15)
 """Signals that such a code stands for; 141 and 142 (SIGPIPE, SIGALRM) mean no more than another exit code."""
 _INTERNAL = ("code", "signal", "name", "word", "process", "agent")
-ENDS_OTHERS = (("outside", (9, 15)),)
+ENDS_OTHERS: tuple[tuple[LineMark, tuple[int, ...]]] = (("outside", (9, 15)),)
 """Mark of signals 9 and 15: the launcher ends the other ranks with them after one failed."""
-SENT = (("by_launcher", (15,)),)
+SENT: tuple[tuple[LineMark, tuple[int, ...]]] = (("by_launcher", (15,)),)
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Wording:
     reason: Reason = ""
     signal: int | None = None
     """Signal, if the wording itself implies one."""
-    marks: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Values that a match gets if one of these signals ended the process."""
+    marks: tuple[tuple[LineMark, tuple[int, ...]], ...] = ()
+    """Marks that a match gets if one of these signals ended the process."""
     unless: str = ""
     launcher: str = ""
 
@@ -81,7 +81,7 @@ class Wording:
         for match in each if "code" in self._pattern.groupindex else islice(each, 1):
             groups = {name: value for name, value in match.groupdict().items() if value}
             end = self._end(groups)
-            marks = {name: "yes" for name, signals in self.marks if end.signal in signals}
+            marks: dict[str, str] = {name: "yes" for name, signals in self.marks if end.signal in signals}
             yield end, {**{name: value for name, value in groups.items() if name not in _INTERNAL}, **marks}
 
     def _end(self, groups: Mapping[str, str]) -> ProcessExit:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from distdoctor.model.log_line import Reason, Shows
 
@@ -48,6 +50,46 @@ class ProcessExit:
     """Tasks of srun that ended so: ``3``, ``0-3,7``."""
 
 
+LineMark = Literal[
+    "alone",
+    "answered",
+    "booted",
+    "by_launcher",
+    "caught",
+    "direct",
+    "final",
+    "first",
+    "head",
+    "leaves",
+    "logged",
+    "monitor",
+    "of_peer",
+    "of_table",
+    "outside",
+    "restarted",
+    "row",
+    "several",
+    "state",
+    "thread",
+    "traced",
+    "uncaught",
+    "whole",
+    "without_group",
+    "wraps",
+]
+"""What a line shows besides its text.
+
+Of a traceback: ``head`` (its beginning), ``traced`` (it has frames), ``whole`` (with the program's first frame),
+``direct`` (raised from another), ``wraps`` (it only holds others), ``without_group`` (raised as the groups were gone).
+Of who heard it: ``caught`` or ``logged`` by the program, ``answered`` to a client, ``uncaught`` by anybody, ``thread``
+(it ended a thread). Of an end: ``row`` of a launcher's table for a process that failed itself, ``first`` of all,
+``outside`` (somebody ended the process), ``by_launcher``, ``monitor``, ``state`` of the job by its scheduler,
+``of_table`` (the same, of accounting), ``restarted`` (it did well later), ``leaves`` (in order), ``booted``. The others
+are fields of :class:`~distdoctor.model.log_line.Line`.
+"""
+_MARKS: frozenset[LineMark] = frozenset(get_args(LineMark))
+
+
 @dataclass(frozen=True)
 class Match:
     """One line that a check knows, or an exception that none does (``check`` is empty)."""
@@ -60,6 +102,8 @@ class Match:
     """Line without its prefix, cleaned and shortened."""
     who: LineOrigin = LineOrigin()
     values: dict[str, str] = field(default_factory=dict)
+    """Text that it contains, by the names of its wording's groups, or that belongs to it."""
+    marks: frozenset[LineMark] = frozenset()
     why: str = ""
     order: int = 0
     """Position among all lines that were read."""
@@ -77,6 +121,33 @@ class Match:
     """End that it reports, if a launcher wrote it."""
     compared: bool = False
     """True if it is no line of a log, but a conclusion from the lines of several ranks."""
+    again_at: int = 0
+    """Last line of the file with the same text; 0 if there is no other."""
+    numbered: int = 0
+    """Number of the line in its file, if that has its newest line first; else 0."""
+    about: float | None = None
+    """Time of the lines above it, if it has none itself."""
+    attempt: int = 0
+    """Number of the job's attempt in its log, from 0."""
+    stopped: int = 0
+    """Number of those before it that the scheduler ended on all nodes."""
+    starts: int = 0
+    """Number of a launcher's earlier starts of its ranks in its log."""
+
+    @property
+    def last_line(self) -> int:
+        """Return the last line of the file with the same text."""
+        return self.again_at or self.line
+
+    def has(self, *marks: LineMark) -> bool:
+        """Return whether it has one of these marks."""
+        return not self.marks.isdisjoint(marks)
+
+    def showing(self, found: Mapping[str, str]) -> Match:
+        """Return it with what was found in its line, by name: marks, whatever their text, and values."""
+        values = {name: text for name, text in found.items() if name not in _MARKS}
+        marks = self.marks.union(name for name in _MARKS if name in found)
+        return replace(self, values={**self.values, **values}, marks=marks)
 
 
 @dataclass(frozen=True)
