@@ -59,7 +59,7 @@ class Attempts:
 
     def __init__(self) -> None:
         self.number = self.stopped = 0
-        """``stopped`` of these attempts began after the scheduler had ended the one before on all nodes."""
+        """``stopped`` of these attempts began after the one before had ended on all nodes."""
         self._ended = self._taken = self._started = False
         """True once its launcher reported its end, the scheduler ended it, and a launcher started after that."""
         self._again = self._has_failed = False
@@ -103,7 +103,7 @@ class Attempts:
         if (start := _AGAIN.search(text)) is not None:
             program = _PROGRAM.search(text, start.end())
             writer = who.host, who.task, program and program[0]
-            self._again |= self._has_failed and writer in self._writers
+            self._again |= writer in self._writers
             self._writers.add(writer)
         if any(end.launcher == "srun" and end.reason == "sent by launcher" for end in ended):
             self._ended = self._taken = True
@@ -124,7 +124,7 @@ class Attempts:
             self._end_lines.setdefault(launcher, set()).add(match.line)
         if self._again or (self._ended and self._begun):
             self.number += 1
-            self.stopped += self._taken
+            self.stopped += self._taken or self._again
             self._ended = self._started = self._taken = self._again = self._has_failed = False
             self._steps.clear()
         self._has_failed |= match.shows in ("cause", "end") or bool(match.exception)

@@ -26,6 +26,8 @@ _MAY_COME = re.compile(r"\b(?:can|could|may|might) (?:also )?(?:cause|lead to|re
 """Words of a warning of what may follow: an error named behind them has not happened."""
 _WARNING = re.compile(r"(?:^|[\s\[(|:-])WARN(?:ING)?\b")
 _WRAPPER = re.compile(dialects.WRAPPERS)
+_LAST_ERROR = re.compile(rb"Last error: ?\r?\n\Z")
+"""Line of torch above NCCL's last error, which is the text of its last WARN line (ncclDebugLog() in src/debug.cc)."""
 FIRST = 50
 """First lines in which the first time is searched."""
 ONLY_A_TEST = "a test says only that it failed"
@@ -235,6 +237,10 @@ class LogFile:
             mark |= {name: "yes" for name, shown in (("caught", stack.caught), ("whole", stack.whole)) if shown}
             mark |= rank_comparison.call_of(stack.frame, tracebacks.frames(context, at))
         found = [match for one in known if (match := _match(line, one, mark, ignored, context, at)) is not None]
+        if not found and _LAST_ERROR.search(context, max(at - 200, 0), at):
+            warned = replace(line, text=f"NCCL WARN {text}")
+            own = (_match(warned, one, mark, ignored, context, at) for one in self._known(warned.text))
+            found = [replace(match, text=text) for match in own if match is not None]
         for match in found:
             self._keep(match, context, at)
         if self._exceptions:

@@ -16,9 +16,11 @@ from distdoctor.model.text import clean, encodable
 MAX_MATCHES = 20_000
 """Most different lines kept."""
 FIRST, LAST = 1000, 500
-"""Most different lines kept of one file: the first ones, and the last ones."""
+"""Most different lines kept of one file and kind: the first ones, and the last ones."""
 SHOWN = 400
 """Characters kept of a line."""
+_Room = tuple[str, bool]
+"""File, and whether a match accounts for a cause or an end."""
 
 
 @dataclass
@@ -47,9 +49,9 @@ class Matches:
     def __init__(self, order: int = 0) -> None:
         self.order = order
         self._known: dict[Hashable, Known] = {}
-        self._later: dict[str, deque[Known]] = {}
-        """By file, the matches behind its first ones."""
-        self._numbers: dict[str, int] = {}
+        self._later: dict[_Room, deque[Known]] = {}
+        """By file and kind, the matches behind its first ones."""
+        self._numbers: dict[_Room, int] = {}
 
     def keep(self, match: Match) -> Known:
         """Keep ``match``; return the match that it repeats, or itself."""
@@ -79,7 +81,7 @@ class Matches:
         values = {name: clean(encodable(value))[:SHOWN] for name, value in match.values.items()}
         known = Known(speaker, what, replace(match, text=text, values=values, order=self.order), match.line)
         if len(self._known) < MAX_MATCHES:
-            self._make_room(match.source, known)
+            self._make_room(known)
             self._known[speaker, what], known.kept = known, True
         return known
 
@@ -93,11 +95,16 @@ class Matches:
             self.order += 1
         return True
 
-    def _make_room(self, source: str, match: Known) -> None:
-        """Make room for one more match of this file: its first ones stay, and the last of the others."""
-        self._numbers[source] = number = self._numbers.get(source, 0) + 1
+    def _make_room(self, match: Known) -> None:
+        """Make room for one more match of its file: the first ones stay, and the last of the others.
+
+        Accounts of causes and ends have a room of their own: what all ranks write behind them displaces none.
+        """
+        account = match.match.shows in ("cause", "end") or bool(match.match.exception)
+        room = match.match.source, account
+        self._numbers[room] = number = self._numbers.get(room, 0) + 1
         if number > FIRST:
-            later = self._later.setdefault(source, deque())
+            later = self._later.setdefault(room, deque())
             if len(later) == LAST:
                 oldest = later.popleft()
                 del self._known[oldest.who, oldest.what]

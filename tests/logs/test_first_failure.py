@@ -496,3 +496,35 @@ def test_a_helper_that_rejects_its_command_line_above_a_program_that_fails(
     loading = "".join(f"loading part {number} of the data\n" for number in range(between))
     found = judged(tmp_path, rejected + loading + raised("", "KeyError: 'lr'"))
     assert ("KeyError" in found.findings[0].summary) is helper
+
+
+@pytest.mark.parametrize("crash", ["first", "later"])
+def test_a_crash_after_another_rank_has_died(tmp_path: Path, crash: str) -> None:
+    """What loses its peer may crash in its clean-up; a crash above the exception is explained by nothing."""
+    died = raised(
+        "gpu01: [rank0]: ",
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:230, unhandled cuda error, NCCL version 2.27",
+    ).replace("line 8, in main", "line 8, in <module>")
+    end = "gpu02: [2026-03-24 13:17:05,000] [ERROR] [launch.py:325:sigkill_handler] ['python', 'train.py'] exits with "
+    end += "return code = -11\n"
+    found = judged(tmp_path, end + died if crash == "first" else died + end)
+    assert found.verdict == ("fail" if crash == "first" else "incomplete")
+    shown = found.findings if crash == "first" else found.candidates
+    assert shown[0].check == ("process/crashed" if crash == "first" else "nccl/init-failed")
+
+
+def test_a_launcher_of_all_nodes_started_the_program_again(tmp_path: Path) -> None:
+    """DeepSpeed's launcher exists once: what stood above its next start is of a job that has ended, well or not."""
+    start = (
+        "[2026-03-24 11:43:01,082] [INFO] [runner.py:630:main] cmd = pdsh -S -f 1024 -w gpu01,gpu02 cd /x; python -u "
+    )
+    start += "-m deepspeed.launcher.launch --world_info=e30= --node_rank=%n train.py\n"
+    lost = "".join(
+        f"gpu0{node}: [rank{node}]:[W324 13:16:48.464050259 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl("
+        "fd=138, addr=[::]:58239, remote=[fdff:ffff::]:43445): Connection reset by peer\n"
+        for node in (1, 2)
+    )
+    died = "".join(raised(f"gpu0{node}: [rank{node}]: ", "KeyError: 'x'") for node in (1, 2))
+    found = judged(tmp_path, start + lost + start + died)
+    assert [one.check for one in found.findings] == ["process/exception"]
+    assert "an earlier try is not judged" in "".join(found.notes)

@@ -78,3 +78,19 @@ def test_the_place_that_a_line_names(tmp_path: Path) -> None:
     text = raised("(Worker pid=911, ip=10.0.0.3) ", "KeyError: 'x'")
     (found,) = judged(tmp_path, text).findings
     assert found.nodes == ("10.0.0.3",) and found.summary.startswith("Process 911 on 10.0.0.3 failed")
+
+
+@pytest.mark.parametrize(
+    ("text", "check"),
+    [
+        ("Failed to open libnvidia-ml.so.1", "gpu/none-visible"),
+        ("Failed to CUDA calloc async 4 bytes", "gpu/out-of-memory"),
+        ("Bootstrap : no socket interface found", "nccl/interface-not-found"),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["[rank0]: ", "gpu01: [rank0]: ", ""])
+def test_nccls_last_error_is_what_its_warn_line_says(tmp_path: Path, text: str, check: str, prefix: str) -> None:
+    lines = f"{ERROR}\n{LAST.format(text=text)}".splitlines()
+    found = judged(tmp_path, "".join(f"{prefix}{line}\n" for line in lines))
+    assert check in [one.check for one in found.findings] + [one.check for one in found.candidates]
+    assert judged(tmp_path, f"{prefix}{text}\n").verdict != "fail" or check == "nccl/interface-not-found"

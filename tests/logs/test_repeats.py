@@ -119,6 +119,15 @@ def test_the_first_and_the_last_matches_of_a_file_are_kept(tmp_path: Path, monke
     assert [one.values["message"] for one in found] == [*words[:20], *words[-10:]]
 
 
+def test_what_all_ranks_write_leaves_room_for_a_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matches, "FIRST", 20)
+    monkeypatch.setattr(matches, "LAST", 10)
+    lost = [f"[rank{rank}]: {REFUSED.format(29500)}\n" for rank in range(100)]
+    found = facts(tmp_path, "".join([*lost[:50], "[rank7]: ValueError: bad\n", *lost[50:]])).matches
+    assert [one.who.rank for one in found if one.exception == "ValueError"] == [7]
+    assert len({one.who.rank for one in found if not one.exception}) < 50
+
+
 def test_a_match_that_is_kept_anew_is_counted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matches, "FIRST", 5)
     monkeypatch.setattr(matches, "LAST", 5)

@@ -57,13 +57,17 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
 def _before_last(life: Lifeline) -> int:
     """Return the line above the last attempt of a log that shows a failure of its own, 0 if it is the first.
 
-    The launchers of several nodes end one after another: in their common log, attempts are what the scheduler ended.
+    The launchers of several nodes end one after another: in their common log, an attempt begins where the one before
+    had ended on all of them. Only there is the loss of a peer no rest of the attempt before.
     """
     own = life.source.who.host
     names = [(match.who.host if match.who.host != own else None, match.who.task) for match in life.events]
     several = any(len({*every} - {None}) > 1 for every in zip(*names, strict=True))
     numbers = [match.stopped if several else match.attempt for match in life.events]
-    failed = [match.shows == "cause" or bool(match.exception) or _ended(match) for match in life.events]
+    failed = [
+        match.shows == "cause" or bool(match.exception) or _ended(match) or (match.stopped > 0 and match.has("whole"))
+        for match in life.events
+    ]
     last = max((number for number, own in zip(numbers, failed, strict=True) if own), default=0)
     return max((match.line for match, number in zip(life.events, numbers, strict=True) if number < last), default=0)
 

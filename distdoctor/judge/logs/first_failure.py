@@ -340,9 +340,17 @@ def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
     outside."""
     checks = {end.check for end in ends}
     before = [match for match in symptoms if match.check not in checks and not _ends_ranks(match)]
+    died = [match for match in before if match.has("whole", "uncaught")]
+    ends = [end for end in ends if not any(_after_death(end, match) for match in died)]
     if all(end.has("outside") and _after(end, before) for end in ends):
         return None  # there is none, or it was ended from outside after a failure, because of that
     return min(ends, key=lambda match: (match.has("outside"), not match.has("first"), match.order))
+
+
+def _after_death(end: Match, death: Match) -> bool:
+    """Return whether ``end`` came after another process had died of an exception: it lost its peer."""
+    same = end.who.rank is not None and end.who.rank == death.who.rank
+    return end.source == death.source and death.last_line < end.line and not same and "row" not in end.marks
 
 
 def _ends_ranks(match: Match) -> bool:

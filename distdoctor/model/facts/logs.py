@@ -130,7 +130,7 @@ class Match:
     attempt: int = 0
     """Number of the job's attempt in its log, from 0."""
     stopped: int = 0
-    """Number of those before it that the scheduler ended on all nodes."""
+    """Number of those before it that ended on all nodes before the next began."""
     starts: int = 0
     """Number of a launcher's earlier starts of its ranks in its log."""
 
