@@ -18,8 +18,8 @@ starts the job, `umask 022`.
 `python -c "import tempfile; print(tempfile.gettempdir())"` prints the folder.
 
 ## When it is harmless
-Another launcher than torchrun starts the ranks, and they use no DataLoader workers. Inside a started rank the finding
-is a WARN.
+Another launcher than torchrun starts the ranks, or torchrun has `--log-dir`, and they use no DataLoader workers. Then,
+and inside a started rank, the finding is a WARN.
 
 ## See also
 host/shared-memory-permission
@@ -36,16 +36,21 @@ LOOKS_AT = ("host.temporary",)
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     missing_on = {node: folder for node in cluster.nodes if (folder := lacking(node)) is not None}
-    for started in ("node", "rank"):
-        bad = [node for node in missing_on if node.plan.started == started]
+    for needed in (True, False):
+        bad = [node for node, folder in missing_on.items() if needs(node, folder) is needed]
         if bad:
             yield Finding.about(
                 bad,
                 f"{names_of(bad)} {'has' if len(bad) == 1 else 'have'} no writable folder for temporary files.",
-                severity="fail" if started == "node" else "warn",
+                severity="fail" if needed else "warn",
                 evidence=(f"{node.name}: {error_text(missing_on[node])}" for node in bad),
                 fixes=(fix(node, missing_on[node]) for node in bad),
             )
+
+
+def needs(node: Node, folder: TemporaryFolder) -> bool:
+    """Return whether torchrun needs it: with --log-dir it makes its folders there, but by the same umask."""
+    return node.plan.started == "node" and bool(folder.umask or not node.plan.log_dir)
 
 
 def lacking(node: Node) -> TemporaryFolder | None:

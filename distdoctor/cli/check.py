@@ -192,7 +192,7 @@ def with_line(plan: Plan, line: JobLine) -> Plan:
     }
     problems = (*plan.problems, *refused(line, environment(os.environ)))
     mesh: dict[str, Any] = {} if plan.mesh else {"mesh": line.mesh, "mesh_order": line.mesh_order}
-    mesh |= {"engine": line.engine, "ports": line.ports, "servers": line.servers}
+    mesh |= {"engine": line.engine, "ports": line.ports, "servers": line.servers, "log_dir": line.log_dir}
     return replace(plan, note=note, sources=sources, problems=problems, **mesh)
 
 

@@ -119,6 +119,8 @@ class Plan:
     sources: dict[str, str] = field(default_factory=dict)
     """Field name -> the flag or variable it came from, or ``default``."""
     problems: tuple[PlanProblem, ...] = ()
+    log_dir: str = ""
+    """Folder for the ranks' logs (torchrun --log-dir); empty: torchrun makes one among the temporary files."""
     engine: str = ""
     """Inference engine or framework whose start line made this plan; empty for all other jobs."""
     ports: tuple[EnginePort, ...] = ()

@@ -25,6 +25,7 @@ def umask() -> Facts:
 
 ROWS = [
     Row("folders that the user makes are closed to it", umask, ("host1",), together=True),
+    Row("torchrun's folder is given", lambda: no_temporary(1, log_dir="/logs"), ("host1",), "warn", together=True),
     Row("no temporary folder", lambda: no_temporary(1), ("host1",), together=True),
 ]
 
