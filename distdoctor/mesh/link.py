@@ -28,8 +28,8 @@ from distdoctor.probes.network.tcp import (
 HANGS_UP_SECONDS = 1.0
 """Seconds within which a proxy closes an accepted connection; a listener of distdoctor that is too busy to read takes
 longer."""
-PAYLOADS = (1000, 4000, 16000)
-"""Bytes: below every path's MTU, above Ethernet's 1500, above a jumbo frame's 9000."""
+PAYLOADS = (400, 1000, 4000, 16000)
+"""Bytes: below every path's MTU, below a tunnel's 1280, above Ethernet's 1500, above a jumbo frame's 9000."""
 PAYLOAD_SECONDS = 2.2
 """Limit in which an ordinary loss is repaired (TCP retransmits after 0.2, 0.6 and 1.4 s); a path that swallows the size
 never passes it."""

@@ -19,8 +19,9 @@ from distdoctor.store.identify import VALIDATE
 
 MAX_VALUE = 8 * 1024 * 1024 - 64
 """Bytes; the libuv server drops a connection that sends a larger value."""
-MAX_SEGMENT = 1000
-"""Bytes; the nodes must communicate also on a path that swallows full-size packets, to report it."""
+MAX_SEGMENT = 500
+"""Bytes; the nodes must communicate also on a path that swallows large packets, to report it. With its headers it is
+below the 576 bytes that every host of IPv4 takes (RFC 791)."""
 _SET, _GET, _ADD, _CHECK, _COUNT = 1, 3, 4, 5, 7
 
 T = TypeVar("T")

@@ -65,6 +65,8 @@ CASES = [
         Case("large packets vanish", nft(1, 'iifname "eth0" meta length > 1294 drop'), "mesh/mtu-blackhole", ["host1"], torch="never"),
         Case("large packets vanish, its own too", nft(1, "meta length > 1294 drop"), "mesh/mtu-blackhole", ["host1"], torch="never"),
         Case("large packets vanish, one of 3", nft(2, 'iifname "eth0" meta length > 1294 drop'), "mesh/mtu-blackhole", ["host2"], hosts=3, torch="never"),
+        Case("packets of more than 1,000 bytes vanish at node 0", nft(0, 'iifname "lo" accept', "meta length > 1000 drop"), "mesh/mtu-blackhole", ["host0"], torch="never"),
+        Case("node 0 sends no packets of more than 1,000 bytes", nft(0, 'oifname "lo" accept', "meta length > 1000 drop", hook="output"), "mesh/mtu-blackhole", ["host0"], torch="never"),
         Case("a router takes smaller packets than the nodes, and does not say so", routed_narrowly("10.5.0", 1300), "mesh/mtu-blackhole", ["host0", "host1"], blame="one-of", hosts=3, torch="not measured"),
         Case("connections to one of 3 are reset after 20 KB", nft(1, 'iifname "eth0" ct bytes > 20000 reject with tcp reset'), "mesh/connection-loss", ["host1"], hosts=3, within=25, torch="reset, one side"),
         Case("connections are reset after 300 KB", nft(1, 'iifname "eth0" ct bytes > 300000 reject with tcp reset'), "mesh/connection-loss", ["host1"], within=15, torch="reset, one side"),
