@@ -327,7 +327,6 @@ async def measure_rate(target: LinkTarget, token: str, so_far: LinkRate, seconds
             await asyncio.wait_for(loop.sock_sendall(opened, chunk), TAKING_SECONDS)
         info = tcp_info(opened)
         await asyncio.wait_for(loop.sock_sendall(opened, END), TAKING_SECONDS)
-        opened.shutdown(socket.SHUT_WR)
         total = TOTAL.unpack(await read(opened, TOTAL.size, TAKING_SECONDS))[0]
         spent = time.monotonic() - started
     except (ConnectionResetError, BrokenPipeError):

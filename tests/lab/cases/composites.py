@@ -78,7 +78,7 @@ COMPOSITES = [
         "node 1 is 12 s late",
         "master and port by variables",
     ),
-    merged("gloo on a second network", "docker0 on one", "--init-method tcp://"),
+    merged("gloo on a second network", "docker0 on one", "--init-method tcp://", "FIN and RST are dropped"),
     merged("two nodes on each of two hosts", "gloo on two networks"),
     merged("not root", "--init-method file://, shared", "a card without ARP, and ARP as kube-proxy has it"),
     merged(

@@ -138,5 +138,6 @@ SHAPES = [
     Shape("no standard input, and no signal of children that end", setup=shell("exec <&-; trap '' CHLD HUP PIPE", 0, 1)),
     Shape("a limit of 256 open files", setup=shell("ulimit -S -n 256", 0, 1)),
     Shape("a limit of new connections that no job reaches", setup=nft(0, "tcp flags syn limit rate over 1000/second burst 1000 packets drop")),
+    Shape("FIN and RST are dropped", setup=nft(0, 'iifname "lo" accept', "tcp flags & (fin | rst) != 0 drop")),
     Shape("/proc is not mounted on node 1", setup=inside(1, "mount -t tmpfs lab /proc")),
 ]  # fmt: skip
