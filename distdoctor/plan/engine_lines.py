@@ -89,7 +89,8 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
     if "--data-parallel-rank" in given or not local or dp % local:
         said = f"this line does not say on which nodes the {dp} data-parallel ranks of vLLM run"
         return here_alone("vLLM", said, ports=ports, **store)
-    rank, port = number(given, "--data-parallel-start-rank", 0) // local, port_of(given, _RPC, RPC, "handshake (ZMQ)")
+    rank = number(given, "--data-parallel-start-rank", 0) // local or number(given, "--node-rank", 0)
+    port = port_of(given, _RPC, RPC, "handshake (ZMQ)")
     ports = line.ports if rank else (*line.ports, port)
     names = {"master_addr": "--data-parallel-address", "master_port": _RPC}
     flags = node_flags(dp // local, local * each, rank, address, port.port)

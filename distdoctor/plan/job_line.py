@@ -63,7 +63,17 @@ class JobLine:
         words = [*(f"{name}={value}" for name, value in (self.env or {}).items()), *self.inner]
         return [] if any(map(_NOT_TYPED.search, words)) else [*(["env"] if self.env else []), *words]
 
+    @property
+    def sent(self) -> list[str]:
+        """Return the same words for another process that is to read them: without secrets, but with a shell's text."""
+        pairs = [f"{name}={value}" for name, value in (self.env or {}).items()]
+        pairs = [pair for pair in pairs if not _SECRET.search(pair)]
+        masked = [*(["env", *pairs] if pairs else []), *(_SECRET.sub(r"\1x", word) for word in self.inner)]
+        return ["x" if _SECRET_NAME.search(before) else word for before, word in pairwise(["", *masked])]
 
+
+_SECRET = re.compile(r"(?i)((?:api[-_]?key|secret|password|[-_]token)(?:=|\s+))\S+")
+_SECRET_NAME = re.compile(r"(?i)^-\S*(?:api[-_]?key|secret|password|[-_]token)$")
 _NOT_TYPED = re.compile(r"(?i)^[\w-]*(?:api[-_]?key|secret|password|[-_]token)(?:=|$)|^(?:\S*/)?(?:ba|da|z|k)?sh$")
 _NO_ENGINE = ("torchrun", "accelerate", "python", "other")
 

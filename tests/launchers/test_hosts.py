@@ -123,6 +123,26 @@ def test_one_verdict_although_nothing_but_ssh_gets_through(whole: Site) -> None:
     assert all(node["arrived"] for node in report["nodes"])
 
 
+HOLDS = "import socket; server = socket.create_server(('', 8000)); print('ready', flush=True); server.accept()"
+
+
+@pytest.mark.parametrize("in_shell", [False, True])
+def test_each_host_checks_what_the_line_says(whole: Site, in_shell: bool) -> None:
+    """Its mesh and ports. The API server is node 0's alone: host1's port 8000 does not matter."""
+    text = "vllm serve m --nnodes 3 --tensor-parallel-size 3 --master-addr host0 --api-key of-mine"
+    line = ["bash", "-c", text] if in_shell else text.split()
+    held = [node.python(HOLDS, wait_for="ready") for node in whole.nodes[:2]]
+    try:
+        status, report = checked(whole, *ALL3, "--until", "network", "--", *line)
+    finally:
+        for process in held:
+            process.kill()
+            process.wait()
+    assert (status, report["plan"]["engine"], report["plan"]["mesh"]) == (1, "vLLM", {"tp": 3})
+    assert [(f["check"], f["nodes"]) for f in report["findings"]] == [("network/engine-port-in-use", ["host0"])]
+    assert "of-mine" not in json.dumps(report)
+
+
 @pytest.mark.scoreboard
 def test_what_no_node_can_know_by_itself_is_in_the_one_verdict(whole: Site) -> None:
     """A port that one of them exports, and a name that means another host on one."""

@@ -245,3 +245,26 @@ def test_a_cache_with_mooncake_and_no_master_at_all() -> None:
     (problem,) = refused(read_job_command(f"{SGLANG} --enable-hierarchical-cache".split(), {}), {})
     assert (problem.variable, problem.value) == ("MOONCAKE_MASTER", "")
     assert problem.why.startswith("names no master")
+
+
+def test_the_words_for_another_host_have_no_secret() -> None:
+    words = [
+        "env",
+        "HF_TOKEN=one",
+        "VLLM_PORT=5",
+        "vllm",
+        "serve",
+        "m",
+        "--api-key",
+        "two",
+        "--x-secret=three",
+        "-tp",
+        "2",
+    ]
+    sent = read_job_command(words, {}).sent
+    assert sent == ["env", "VLLM_PORT=5", "vllm", "serve", "m", "--api-key", "x", "--x-secret=x", "-tp", "2"]
+    assert read_job_command(["bash", "-c", "vllm serve m --api-key two -tp 2"], {}).sent == [
+        "bash",
+        "-c",
+        "vllm serve m --api-key x -tp 2",
+    ]

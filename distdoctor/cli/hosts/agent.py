@@ -26,9 +26,10 @@ from distdoctor.cli.check import CheckCommand
 from distdoctor.cli.options import ReportFlags, RunFlags
 from distdoctor.cli.preload import begin_for
 from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import NNODES
 from distdoctor.model.observer import Observer
-from distdoctor.model.plan import EngineServer
 from distdoctor.plan.job_command import read_job_command
+from distdoctor.plan.job_line import JobLine
 from distdoctor.plan.values import Flags
 from distdoctor.remote.connection import BEAT_SECONDS, MOST_BYTES, SILENT_SECONDS, deflated, packed, unpacked
 from distdoctor.render.exit_status import OK, exit_status
@@ -164,11 +165,12 @@ def remote() -> int:
     # Until the last of the hosts is connected, this one imports torch and loads the checks.
     how = RunFlags(**order["how"])
     begin_for(how.until)
-    options = CheckCommand(Flags(**order["flags"]), how, ReportFlags(quiet=True)).options()
+    flags = Flags(**order["flags"])
+    job = _job_line([str(word) for word in order.get("line", ())], flags)
+    options = CheckCommand(flags, how, ReportFlags(quiet=True), line=job).options()
     roster = tuple(str(name) for name in order.get("roster", ()))
     sources = _sources(options.plan.sources, order.get("way", ""))
-    shell, servers = _shell_only(order.get("shell", {})), _servers([str(word) for word in order.get("line", ())])
-    plan = replace(options.plan, sources=sources, roster=roster, shell=shell, servers=servers)
+    plan = replace(options.plan, sources=sources, roster=roster, shell=_shell_only(order.get("shell", {})))
     from distdoctor.model.facts import encode
     from distdoctor.session.run import run
 
@@ -213,12 +215,26 @@ def _shell_only(shell: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _servers(words: Sequence[str]) -> tuple[EngineServer, ...]:
-    """Return the servers that the job's own line asks from here, by the variables and files of this host."""
+def _job_line(words: Sequence[str], flags: Flags) -> JobLine | None:
+    """Return the job's own line as this node has it: by the variables and files of this host.
+
+    One line stands for all hosts: an engine's nodes beyond the first serve nobody. The line's note is printed where it
+    was typed.
+    """
     try:
-        return read_job_command(words, os.environ).servers if words else ()
+        line = read_job_command(words, os.environ) if words else None
+        if line is not None and line.engine and flags.node_rank:
+            further = read_job_command([*words, "--node-rank", str(flags.node_rank), "--headless"], os.environ)
+            # Options inside a shell's text stay as they are: which ports are the first node's is unknown then.
+            line = replace(further, ports=() if further.ports == line.ports else further.ports)
     except ValueError:
-        return ()
+        return None
+    if line is None:
+        return None
+    os.environ.update(line.env or {})
+    of_all = f"{NNODES.flag}={flags.nnodes}" in line.flags
+    mesh: dict[str, Any] = {} if of_all else {"mesh": (), "mesh_order": ()}  # else it is that of fewer nodes
+    return replace(line, note="", **mesh)
 
 
 def _sources(sources: Mapping[str, str], flag: str) -> dict[str, str]:

@@ -102,7 +102,7 @@ def _orders(command: CheckCommand, flag: str, targets: Sequence[HostTarget]) -> 
     common = replace(launch, nnodes=str(len(targets)), master_addr=master)
     how = {**asdict(command.how), "save": None, "token": command.token()}
     del how["baseline"], how["per_gpu"], how["placement_group"]
-    words = command.line.typed if command.line is not None else []
+    words = command.line.sent if command.line is not None else []
     orders = []
     for rank, target in enumerate(targets):
         slots = str(target.host.slots) if target.host.slots else None
