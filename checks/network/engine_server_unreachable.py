@@ -6,9 +6,10 @@ port 12552, retry 11/20`, then vLLM's `Initialize MooncakeDistributedStore faile
 Mooncake store, error code`.
 
 ## Why it happens
-A KV cache that engines share is kept by servers outside the job. Each rank asks Mooncake's master at its start, and its
-metadata server unless that is P2PHANDSHAKE. The server was not started, the address is that of another node, or a
-firewall lets only some nodes in.
+A KV cache that engines share is kept by servers outside the job. Each rank asks Mooncake's master at its start, and
+its metadata server unless that is P2PHANDSHAKE. Of several addresses of etcd one is enough. LMCache connects to the
+server of its remote_url, and goes on without it: that is a WARN. The server was not started, the address is that of
+another node, or a firewall lets only some nodes in.
 
 ## Fix
 Start the server on the host that the setting names: `mooncake_master --rpc_port=50051`. Or correct the address, or
@@ -28,11 +29,13 @@ from collections.abc import Iterator
 
 from distdoctor.check_api import (
     Cluster,
+    EngineServer,
     Finding,
     Fix,
     Line,
     Node,
     ServerContact,
+    Severity,
     contact_text,
     endpoint,
     is_loopback,
@@ -44,6 +47,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+MATTERS = "the engine runs without this cache"
 PREVENTS = "results right"
 LOOKS_AT = ("network",)
 HELPED_BY = ("host.interfaces",)
@@ -87,7 +91,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     asked: dict[tuple[str, int], dict[Node, ServerContact]] = {}
     for node in cluster.nodes:
         for attempt in node.network.engine_servers:
-            asked.setdefault((attempt.host, attempt.port), {})[node] = attempt
+            others = alternatives(node, attempt)
+            if not (others and (any(map(reached, others)) or attempt != others[0])):
+                asked.setdefault((attempt.host, attempt.port), {})[node] = attempt
     for tried in asked.values():
         failed = {node: attempt for node, attempt in tried.items() if not reached(attempt)}
         if failed:
@@ -96,7 +102,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def finding(cluster: Cluster, failed: dict[Node, ServerContact], others: list[Node]) -> Finding:
     (first, attempt), *_ = failed.items()
-    server = next(s for s in first.plan.servers if (s.host, s.port) == (attempt.host, attempt.port))
+    server = server_of(first, attempt)
     owner, names, contact = owner_of(cluster, attempt), names_of([*failed]), attempt.contact
     blamed, because = [*failed], None
     if contact is None:
@@ -112,11 +118,27 @@ def finding(cluster: Cluster, failed: dict[Node, ServerContact], others: list[No
         moved = [*elsewhere(cluster, failed, server.setting)]
         fixes = [*moved, start(owner, server.host, server.use, server.port, 1 + len(moved))]
         blamed = [owner] if owner and not moved and not others else blamed
-    evidence = [f"{node.name}: {how_it_ended(each)} ({server.setting})" for node, each in failed.items()]
+    evidence = [
+        f"{node.name}: {how_it_ended(one)} ({server.setting})"
+        for node, each in failed.items()
+        for one in alternatives(node, each) or (each,)
+    ]
     evidence += [f"{node.name} reaches it" for node in others]
     for node, each in failed.items():
         evidence += [f"{node.name}: {port_holder_evidence(holder, each.port)}" for holder in each.holders]
-    return Finding.about(blamed, summary, evidence=evidence, fixes=fixes, because_of=because)
+    severity: Severity = "fail" if server.needed else "warn"
+    return Finding.about(blamed, summary, severity=severity, evidence=evidence, fixes=fixes, because_of=because)
+
+
+def server_of(node: Node, attempt: ServerContact) -> EngineServer:
+    return next(one for one in node.plan.servers if (one.host, one.port) == (attempt.host, attempt.port))
+
+
+def alternatives(node: Node, attempt: ServerContact) -> tuple[ServerContact, ...]:
+    """Return the attempts at all servers of the setting, if one of these is enough; itself among them."""
+    server = server_of(node, attempt)
+    its = {(one.host, one.port) for one in node.plan.servers if one.setting == server.setting and server.one_of}
+    return tuple(one for one in node.network.engine_servers if (one.host, one.port) in its)
 
 
 def reached(attempt: ServerContact) -> bool:

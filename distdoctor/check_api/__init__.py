@@ -18,6 +18,7 @@ Facts, and results of a check:
     LateConnections          ranks' connections to another node that needed a retry
     Severity                 fail, warn or info
     Contact                  attempt to connect, and its outcome (Node.network.contact)
+    EngineServer             server that the engine asks (Node.plan.servers)
     ServerContact            attempt to reach a server of the engine (Node.network.engine_servers)
     Answer                   service that answers on a port (Node.network.answer)
     Resolution               look-up of a name (Node.host.own_name, Node.network.master)
@@ -294,31 +295,32 @@ from distdoctor.model.facts import (
 from distdoctor.model.findings import NO_GLOO, Finding, Fix, Severity
 from distdoctor.model.log_line import Ended, Line
 from distdoctor.model.launch_settings import LAUNCH_VARIABLES
-from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
+from distdoctor.model.plan import DEFAULT_PORT, EngineServer, PlanProblem
 
 VERSION = 1  # raised if a check for an earlier version no longer works; new names do not raise it
 
 __all__ = [
-    "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS", "INTERFACE_VARIABLES",
-    "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO", "SPARED_BY_GLOO", "VERSION", "Account",
-    "Answer", "BuildLock", "Caller", "Cluster", "Contact", "Disagreement", "DuplicateAddress", "Ended", "FailedContact",
-    "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile", "Iterator",
-    "LateConnections", "Leftover", "Limits", "Line", "Link", "LinkGraph", "MasterTarget", "MeasuredLink", "Node",
-    "NodeFacts", "PickedAddress", "PlanProblem", "RankFacts", "RendezvousFacts", "Resolution", "RouteObstacle",
-    "Sequence", "ServerContact", "Severity", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",
-    "TorchImportCause", "Work", "accused_by_errors", "add_route_fix", "announcing_node", "append_hosts_line",
-    "blamed_for_links", "by_luck", "claims_node0", "contact_text", "contacted_another_host", "correct_master_target",
-    "correct_own_hosts_line", "cut_after_accept", "data_interface", "data_interfaces", "device_mesh", "died_ranks",
-    "disagreement", "duplicate_addresses", "duration_text", "end_leftover_fix", "endpoint", "errno_text",
-    "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",
-    "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups",
-    "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "in_network",
-    "install_torch_command", "intended_variable", "is_bridge", "is_cut_off", "is_loopback", "is_reserved", "is_virtual",
-    "joined_other_run", "lacks_route", "launch_variables", "link_arrows", "link_culprits", "link_finding",
-    "link_finding_by_need", "link_graph", "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "live",
-    "lookup_failed", "lossy_links", "lost_routes", "makes_gloo_group", "master", "master_address_owner", "master_is_up",
-    "master_means_itself", "master_port_findings", "master_port_owner", "master_targets", "measured_links",
-    "misrouted_finding", "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike", "names_of",
+    "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
+    "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO", "SPARED_BY_GLOO",
+    "VERSION", "Account", "Answer", "BuildLock", "Caller", "Cluster", "Contact", "Disagreement", "DuplicateAddress",
+    "Ended", "EngineServer", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder",
+    "HostCall", "InitFile", "Iterator", "LateConnections", "Leftover", "Limits", "Line", "Link", "LinkGraph",
+    "MasterTarget", "MeasuredLink", "Node", "NodeFacts", "PickedAddress", "PlanProblem", "RankFacts",
+    "RendezvousFacts", "Resolution", "RouteObstacle", "Sequence", "ServerContact", "Severity", "Shadow",
+    "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause", "Work", "accused_by_errors",
+    "add_route_fix", "announcing_node", "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0",
+    "contact_text", "contacted_another_host", "correct_master_target", "correct_own_hosts_line", "cut_after_accept",
+    "data_interface", "data_interfaces", "device_mesh", "died_ranks", "disagreement", "duplicate_addresses",
+    "duration_text", "end_leftover_fix", "endpoint", "errno_text", "errors_with_words", "failed_by_themselves",
+    "failed_contacts", "failed_ranks", "failed_stage_finding", "files", "fixes_by_command", "gloo_device_names",
+    "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups", "has_other_hosts", "hosts_file_commands",
+    "hosts_file_unread", "how_links_fail", "in_network", "install_torch_command", "intended_variable", "is_bridge",
+    "is_cut_off", "is_loopback", "is_reserved", "is_virtual", "joined_other_run", "lacks_route", "launch_variables",
+    "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph", "link_needed",
+    "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links", "lost_routes",
+    "makes_gloo_group", "master", "master_address_owner", "master_is_up", "master_means_itself",
+    "master_port_findings", "master_port_owner", "master_targets", "measured_links", "misrouted_finding",
+    "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike", "names_of",
     "names_with_different_masters", "neighbourhood", "node0_name", "nodes_by_torch_cause", "nodes_of_failed",
     "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names",
     "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group", "port_holder_evidence",

@@ -185,7 +185,7 @@ class CheckCommand:
 
 def with_line(plan: Plan, line: JobLine) -> Plan:
     """Return the plan with what only a start line says: the engine, its ports, the mesh, and what was not read."""
-    note = "; ".join(filter(None, (line.note, plan.note)))
+    note = "; ".join(filter(None, (line.note, line.unread, plan.note)))
     sources = {
         name: line.names.get(name, source) if source.startswith("--") else source
         for name, source in plan.sources.items()

@@ -52,6 +52,10 @@ class EngineServer:
     use: str
     setting: str
     """Option or variable from which the address comes, or the key of a file."""
+    one_of: bool = False
+    """True if the setting names several servers, of which one is enough."""
+    needed: bool = True
+    """False if the engine runs without it, as without a cache."""
 
 
 @dataclass(frozen=True)

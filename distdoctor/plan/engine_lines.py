@@ -28,6 +28,7 @@ from distdoctor.plan.job_line import (
     word,
 )
 from distdoctor.plan.launchers.base import text_of
+from distdoctor.plan.lmcache import cache_of, servers_asked
 from distdoctor.plan.mooncake import EXTRA, HICACHE_SWITCHES, store_of_sglang, store_of_vllm
 from distdoctor.plan.syntax import split_endpoint
 
@@ -71,7 +72,7 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
     nodes = number(given, "--nnodes", 1)
     dense = _is_dense(given.get("--model") or (words[0] if words[:1] and not words[0].startswith("-") else ""))
     local = number(given, "--data-parallel-size-local", dp)
-    store = store_of_vllm(words, env, nodes > 1 or local != dp)
+    store = servers_asked(store_of_vllm(words, env, nodes > 1 or local != dp), cache_of(words, env))
     ports = (*_vllm_ports(given, words, env, served),)
     line = JobLine("vLLM", **_vllm_groups(given, sizes, dense), ports=ports, **store)
     if nodes > 1:
@@ -201,7 +202,12 @@ def read_sglang(words: Sequence[str], env: Mapping[str, str], served: bool = Tru
     flags = node_flags(nodes, shared(copies * tp * pp, nodes), rank, address, "" if port is None else port)
     ports = _sglang_ports(given, port, inside, served) if rank == 0 else ()
     pinned = _pinned(given) if copies > 1 and nodes == 1 else ()
-    return replace(line, flags=flags, ports=(*ports, *pinned), **store_of_sglang(given, env, nodes > 1))
+    return replace(
+        line,
+        flags=flags,
+        ports=(*ports, *pinned),
+        **servers_asked(store_of_sglang(given, env, nodes > 1), cache_of(words, env)),
+    )
 
 
 def _sglang_groups(given: Mapping[str, str], copies: int, pp: int, tp: int, dp: int) -> dict[str, Any]:

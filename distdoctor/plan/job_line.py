@@ -44,6 +44,8 @@ class JobLine:
     """Ports that an engine binds on this node, beside the store's."""
     servers: tuple[EngineServer, ...] = ()
     """Servers that each of its ranks asks at its start."""
+    unread: str = ""
+    """Sentence about further servers that it names, and that are not tried."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Fields of the plan -> the option or variable by which the line sets it, if it is not torchrun's."""
     problems: tuple[PlanProblem, ...] = ()

@@ -21,7 +21,11 @@ MASTER = "Mooncake master"
 EXTRA = "--hicache-storage-backend-extra-config"
 HICACHE_SWITCHES = ("--enable-hierarchical-cache", "--disaggregation-decode-enable-offload-kvcache")
 """Switches of SGLang without one of which its storage backend is not used (arg_groups/hicache_hook.py)."""
-_FILE, _HICACHE_FILE, _VARIABLE = "MOONCAKE_CONFIG_PATH", "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH", "MOONCAKE_MASTER"
+MOONCAKE_FILE, _HICACHE_FILE, _VARIABLE = (
+    "MOONCAKE_CONFIG_PATH",
+    "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH",
+    "MOONCAKE_MASTER",
+)
 _VARIABLES = {
     "master_server_address": _VARIABLE,
     "client_server_address": "MOONCAKE_CLIENT",
@@ -29,26 +33,32 @@ _VARIABLES = {
     "standalone_storage": "MOONCAKE_STANDALONE_STORAGE",
 }
 _OWN = "backend.MooncakeStore."
-_ALONE = "P2PHANDSHAKE"
+ALONE = "P2PHANDSHAKE"
 """Value of metadata_server with which the engines exchange their metadata themselves."""
 _NEEDS = "the engine's Mooncake store cannot start without"
-_METADATA = {
+METADATA = {
     "http": ("HTTP metadata server of Mooncake", 80),
     "https": ("HTTP metadata server of Mooncake", 443),
     "etcd": ("etcd of Mooncake", 2379),
-    "redis": ("redis of Mooncake", 6379),
+    "redis": ("redis of Mooncake", 12001),
 }
-"""Schemes of a metadata server: its name and usual port (mooncake-transfer-engine/src/transfer_metadata_plugin.cpp)."""
+"""Schemes of a metadata server: its name and usual port (mooncake-transfer-engine/src/transfer_metadata_plugin.cpp;
+include/common.h, parseHostNameWithPort())."""
+_OF_MASTERS = {"": (MASTER, 0), "etcd": ("etcd of Mooncake", 2379), "redis": ("redis of Mooncake", 6379)}
+"""Schemes by which the master is found: what is asked, and its usual port (mooncake-store/src/client_service.cpp,
+ConnectToMaster(); ha/common/redis). ``k8s`` asks the API server of Kubernetes."""
+_SEVERAL = re.compile(r"[,;]")
+"""Separators of etcd's endpoints, of which one is enough (mooncake-common/etcd/etcd_wrapper.go). All else is one."""
 
 
 def store_of_vllm(words: Sequence[str], env: Mapping[str, str], several: bool) -> dict[str, Any]:
     """Return ``problems`` and ``servers`` of a line for vLLM's connector. ``several``: ranks of more than one node."""
     if "MooncakeStoreConnector" not in " ".join(words):
         return {}
-    values, why = _in_file(env.get(_FILE, ""))
+    values, why = _in_file(env.get(MOONCAKE_FILE, ""))
     if values is None:
-        return {"problems": (PlanProblem(_FILE, env.get(_FILE, ""), why),)}
-    return _store(values, _FILE, f"{{}} in {env[_FILE]}", env[_FILE], several, metadata="")
+        return {"problems": (PlanProblem(MOONCAKE_FILE, env.get(MOONCAKE_FILE, ""), why),)}
+    return _store(values, MOONCAKE_FILE, f"{{}} in {env[MOONCAKE_FILE]}", env[MOONCAKE_FILE], several, metadata="")
 
 
 def store_of_sglang(given: Mapping[str, str], env: Mapping[str, str], several: bool) -> dict[str, Any]:
@@ -57,8 +67,8 @@ def store_of_sglang(given: Mapping[str, str], env: Mapping[str, str], several: b
         return {}
     extra, path = given.get(EXTRA, ""), env.get(_HICACHE_FILE, "")
     options = _json(text_of(extra[1:], MAX_BYTES) if extra.startswith("@") else extra)
-    if extra and options is None:
-        return {}  # TOML, YAML, or a text that only a shell reads: it may name the servers
+    if extra and options is None:  # TOML, YAML, or a text that only a shell reads
+        return {"unread": f"{EXTRA} is not JSON: the servers of Mooncake that it may name are not tried"}
     if _described(options or {}):
         return _store(options or {}, EXTRA, f"{{}} of {EXTRA}", "", several)
     if _HICACHE_FILE in env:
@@ -83,11 +93,11 @@ def store_of_verl(words: Sequence[str], env: Mapping[str, str]) -> dict[str, Any
         return {}
     described = {"master_server_address": "localhost:50124", **own}
     store = _store(described, "", f"transfer_queue.{_OWN}{{}}") if used else store_of_vllm(words, env, True)
-    return {"servers": store.get("servers", ())}
+    return {"servers": store.get("servers", ()), "unread": store.get("unread", "")}
 
 
 def _store(
-    values: Mapping[str, Any], name: str, called: str, value: str = "", several: bool = False, metadata: str = _ALONE
+    values: Mapping[str, Any], name: str, called: str, value: str = "", several: bool = False, metadata: str = ALONE
 ) -> dict[str, Any]:
     """Return the problems and servers of a described store.
 
@@ -99,19 +109,33 @@ def _store(
     master = str(values.get("master_server_address") or "")
     at = str(values.get("metadata_server", metadata) or "")
     faults = _faults(master or str(values.get("client_server_address") or ""), at, several)
-    use, usual = _METADATA.get(at.partition("://")[0] if "://" in at else "etcd", ("", 0))
-    places = (
-        (MASTER, "master_server_address", None if "://" in master else _server_of(master)),
-        (use, "metadata_server", _server_of(at, usual) if use and at != _ALONE else None),
+    named = (
+        ("master_server_address", master, _OF_MASTERS, ""),
+        ("metadata_server", "" if at == ALONE else at, METADATA, "etcd"),
     )
-    return {
-        "problems": tuple(PlanProblem(name, value or master, why, starts=starts) for why, starts in faults),
-        "servers": tuple(
-            EngineServer(*place, use, called.format(key) if called else _VARIABLES[key])
-            for use, key, place in places
-            if place is not None
-        ),
-    }
+    servers, unread = list[EngineServer](), list[str]()
+    for key, text, schemes, usual in named:
+        setting = called.format(key) if called else _VARIABLES[key]
+        found = servers_of(text, schemes, usual, setting)
+        servers += found
+        if text and not found:
+            unread.append(f"Mooncake's {key} {text} is not tried: distdoctor cannot read a host and a port from it")
+    problems = tuple(PlanProblem(name, value or master, why, starts=starts) for why, starts in faults)
+    return {"problems": problems, "servers": tuple(servers), "unread": "" if problems else "; ".join(unread)}
+
+
+def servers_of(text: str, schemes: Mapping[str, tuple[str, int]], scheme: str, setting: str) -> list[EngineServer]:
+    """Return the servers of an address: several of etcd alone; none if it cannot be read.
+
+    ``schemes``: what is asked and its usual port. ``scheme``: that of an address without one.
+    """
+    scheme = text.partition("://")[0] if "://" in text else scheme
+    use, usual = schemes.get(scheme, ("", 0))
+    parts = [part.strip() for part in _SEVERAL.split(text)] if scheme == "etcd" else [text]
+    places = [_server_of(part, usual) for part in parts if part]
+    if not use or None in places:
+        return []
+    return [EngineServer(*place, use, setting, one_of=len(places) > 1) for place in places if place is not None]
 
 
 def _faults(master: str, metadata: str, several: bool) -> Iterator[tuple[str, bool]]:
@@ -120,19 +144,30 @@ def _faults(master: str, metadata: str, several: bool) -> Iterator[tuple[str, bo
     host = host.strip("[]")
     if not master:
         yield f"has no master_server_address: {_NEEDS} one", False
+    elif "://" not in master and _SEVERAL.search(master):
+        yield (
+            f"names several masters, {master}: {_NEEDS} one HOST:PORT, or etcd://HOST:PORT;HOST:PORT of the etcd",
+            False,
+        )
     elif port is None and "://" not in master:
         yield f"has the master at {master}, without a port: {_NEEDS} one", False
     elif several and (host == "localhost" or is_loopback(host)):
         yield f"has the master at {host}, where each node asks itself: only one of them has it", True
     if not metadata:  # Mooncake takes etcd then, with "no valid endpoints provided"
-        yield f"has no metadata_server: {_NEEDS} one, such as {_ALONE}", False
+        yield f"has no metadata_server: {_NEEDS} one, such as {ALONE}", False
 
 
 def _server_of(text: str, usual: int = 0) -> tuple[str, int] | None:
-    """Return host and port of an address; None for several, of which each can answer, or for one that a shell knows."""
+    """Return host and port of one address; None for another text, or for one that only a shell knows."""
     host, port = split_endpoint(text.rpartition("://")[2].partition("/")[0])
     port = port or usual
     return (host.strip("[]"), port) if port and host and not re.search(r"[,;$\s]", host) else None
+
+
+def metadata_in(path: str) -> list[EngineServer]:
+    """Return the metadata servers of Mooncake's JSON file."""
+    text = str((_in_file(path)[0] or {}).get("metadata_server") or ALONE)
+    return [] if text == ALONE else servers_of(text, METADATA, "etcd", f"metadata_server in {path}")
 
 
 def _described(values: Mapping[str, Any]) -> bool:

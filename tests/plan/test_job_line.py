@@ -196,6 +196,13 @@ EXTRA = "--hicache-storage-backend-extra-config"
 QUEUE = (
     "python -m verl.trainer.main_ppo transfer_queue.enable=True transfer_queue.backend.storage_backend=MooncakeStore"
 )
+LMCACHE = "vllm serve m --kv-transfer-config {'kv_connector':'LMCacheConnectorV1'}"
+YAML = """chunk_size: 256  # tokens
+remote_url: "mooncakestore://h:50051/?device=mlx5_0"
+extra_config:
+  metadata_server: 'http://m:8080/metadata'
+  master_server_address: "x:1"
+"""
 SERVERS: list[tuple[str, dict[str, str], list[str]]] = [
     (MOONCAKE, {"MOONCAKE_CONFIG_PATH": "FILE"},
      ["h:50051 master_server_address in FILE", "m:8080 metadata_server in FILE"]),
@@ -213,9 +220,25 @@ SERVERS: list[tuple[str, dict[str, str], list[str]]] = [
     (f"{SGLANG} --enable-hierarchical-cache {EXTRA} @/some.toml", {"MOONCAKE_MASTER": "x:1"}, []),
     (f"{SGLANG} --enable-hierarchical-cache",
      {"MOONCAKE_MASTER": "x:1", "MOONCAKE_CLIENT": "c:2", "MOONCAKE_STANDALONE_STORAGE": "1"}, []),
-    (f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "etcd://a:1;b:1"}, []),
+    (f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "etcd://a:1;b:1"},
+     ["a:1 MOONCAKE_MASTER one", "b:1 MOONCAKE_MASTER one"]),
+    (f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "redis://a"}, ["a:6379 MOONCAKE_MASTER"]),
+    (f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "k8s://ns/lease"}, []),
     (f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "h:1", "MOONCAKE_TE_META_DATA_SERVER": "a:1,b:1"},
-     ["h:1 MOONCAKE_MASTER"]),
+     ["h:1 MOONCAKE_MASTER", "a:1 MOONCAKE_TE_META_DATA_SERVER one", "b:1 MOONCAKE_TE_META_DATA_SERVER one"]),
+    (f"{SGLANG} --enable-hierarchical-cache",
+     {"MOONCAKE_MASTER": "h:1", "MOONCAKE_TE_META_DATA_SERVER": "redis://a"},
+     ["h:1 MOONCAKE_MASTER", "a:12001 MOONCAKE_TE_META_DATA_SERVER"]),
+    (LMCACHE, {"LMCACHE_CONFIG_FILE": "YAML"},
+     ["h:50051 remote_url in YAML spared", "m:8080 metadata_server in YAML spared"]),
+    (LMCACHE, {"LMCACHE_CONFIG_FILE": "YAML", "MOONCAKE_CONFIG_PATH": "FILE"},
+     ["h:50051 remote_url in YAML spared", "m:8080 metadata_server in FILE spared"]),
+    (LMCACHE, {"LMCACHE_CONFIG_FILE": "YAML", "LMCACHE_REMOTE_URL": "redis://:word@r"},
+     ["r:6379 LMCACHE_REMOTE_URL spared"]),
+    ("python -m sglang.launch_server --enable-lmcache", {"LMCACHE_REMOTE_URL": "lm://h:65432"},
+     ["h:65432 LMCACHE_REMOTE_URL spared"]),
+    (LMCACHE, {"LMCACHE_REMOTE_URL": "fs://h:0/folder"}, []),
+    ("vllm serve m", {"LMCACHE_REMOTE_URL": "lm://h:65432"}, []),
     (SGLANG, {"MOONCAKE_MASTER": "h:50051"}, []),
     (QUEUE, {}, ["localhost:50124 transfer_queue.backend.MooncakeStore.master_server_address"]),
     (f"{QUEUE} transfer_queue.backend.MooncakeStore.auto_init=True", {}, []),
@@ -227,10 +250,33 @@ SERVERS: list[tuple[str, dict[str, str], list[str]]] = [
 def test_the_servers_of_mooncakes_store(line: str, env: dict[str, str], servers: list[str], tmp_path: Path) -> None:
     file = tmp_path / "mooncake.json"
     file.write_text('{"master_server_address": "h:50051", "metadata_server": "http://m:8080/metadata"}')
-    env = {name: str(file) if value == "FILE" else value for name, value in env.items()}
+    yaml = tmp_path / "lmcache.yaml"
+    yaml.write_text(YAML)
+    paths = {"FILE": str(file), "YAML": str(yaml)}
+    env = {name: paths.get(value, value) for name, value in env.items()}
     read = read_job_command(line.split(), env)
-    found = [f"{one.host}:{one.port} {one.setting}".replace(str(file), "FILE") for one in read.servers]
+    words = [(one, " one" * one.one_of + " spared" * (not one.needed)) for one in read.servers]
+    found = [f"{one.host}:{one.port} {one.setting}{how}" for one, how in words]
+    found = [text.replace(str(file), "FILE").replace(str(yaml), "YAML") for text in found]
     assert (found, [*refused(read, env)]) == (servers, [])
+
+
+def test_addresses_that_cannot_be_read_are_named() -> None:
+    hicache, nowhere = f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "k8s://ns/lease"}
+    assert "k8s://ns/lease is not tried" in read_job_command(hicache.split(), nowhere).unread
+    assert "is not JSON" in read_job_command(f"{hicache} {EXTRA} @/some.toml".split(), {}).unread
+    sentinel = {"LMCACHE_REMOTE_URL": "redis-sentinel://a:1,b:1/of"}
+    assert "redis-sentinel://a:1,b:1/of is not tried" in read_job_command(LMCACHE.split(), sentinel).unread
+
+
+def test_several_masters_in_one_setting() -> None:
+    """Mooncake's client takes one; LMCache refuses several of its own, and runs without them."""
+    hicache, several = f"{SGLANG} --enable-hierarchical-cache", {"MOONCAKE_MASTER": "a:1,b:1"}
+    (problem,) = refused(read_job_command(hicache.split(), several), several)
+    assert problem.why.startswith("names several masters, a:1,b:1") and not problem.starts
+    urls = {"LMCACHE_REMOTE_URL": "mooncakestore://a:1,b:1"}
+    (problem,) = refused(read_job_command(LMCACHE.split(), urls), urls)
+    assert problem.why.startswith("names several hosts") and problem.starts
 
 
 def test_a_script_that_starts_the_master_itself(tmp_path: Path) -> None:

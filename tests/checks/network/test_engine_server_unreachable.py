@@ -28,7 +28,23 @@ def asking(*outcomes: ConnectOutcome | None, host: str = AT, address: str = AT, 
     return tuple(facts)
 
 
+def of_etcd(*outcomes: ConnectOutcome, needed: bool = True) -> tuple[NodeFacts, ...]:
+    """Nodes that ask three addresses of one setting, of which one is enough."""
+    facts = []
+    for one in engine(nodes=2):
+        hosts = [f"10.9.9.{number}" for number, _ in enumerate(outcomes)]
+        servers = [EngineServer(host, 2379, "etcd of Mooncake", "MOONCAKE_MASTER", True, needed) for host in hosts]
+        attempts = [
+            ServerContact(host, 2379, contact=Contact(host, 2379, outcome))
+            for host, outcome in zip(hosts, outcomes, strict=True)
+        ]
+        facts.append(with_network(with_plan(one, servers=tuple(servers)), engine_servers=tuple(attempts)))
+    return tuple(facts)
+
+
 ROWS = [
+    Row("none of several", lambda: of_etcd("refused", "no-answer", "refused"), BOTH, together=True),
+    Row("a cache that is not needed", lambda: of_etcd("refused", needed=False), BOTH, "warn", together=True),
     Row("not started, on a node of the job", lambda: asking("refused", "refused"), ("host0",), together=True),
     Row("not started, elsewhere", lambda: asking("refused", "refused", address="10.9.9.9"), BOTH, together=True),
     Row("on the other node", lambda: asking("refused", "refused", listener=1), BOTH, together=True),
@@ -39,6 +55,7 @@ ROWS = [
         address="127.0.0.1"), ("host1",), together=True),
 ]  # fmt: skip
 LOOK_ALIKES = [
+    LookAlike("one of several", lambda: of_etcd("refused", "open", "no-answer")),
     LookAlike("reached", lambda: asking("open", "open")),
     LookAlike("no server in the line", lambda: engine(nodes=2, MOONCAKE_MASTER="10.9.9.9:50051")),
 ]
