@@ -49,7 +49,7 @@ LOG = (
     Line.of_end(
         Ended(("actor died", "worker crashed", "node dead")),
         shows="symptom",
-        why="out of memory, a lost network and a kill show the same in Ray",
+        why="out of memory, a lost network and a kill show the same",
     ),
     Line("Segfault encountered", shows="end"),
     Line(  # glibc's malloc.c and debug/, before it calls abort()

@@ -20,6 +20,8 @@ DIALECT = Dialect(
             marks=ENDS_OTHERS,
         ),
         Wording("died unexpectedly, shutting down client", reason="engine died"),  # vllm/v1/engine/core_client.py
+        # monitor_workers() of vllm/v1/executor/multiproc_executor.py and ray_executor_v2.py
+        Wording("died unexpectedly, shutting down executor", reason="worker crashed"),
     ),
     # only its handler of signals writes this (vllm/entrypoints/launcher.py)
     stops=(Mark("[shutdown] API server: shutdown triggered"),),
