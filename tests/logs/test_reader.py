@@ -304,3 +304,14 @@ def test_the_older_parts_of_a_log_come_before_it(tmp_path: Path) -> None:
         *("a.log.10.gz", "a.log.2", "a.log.1", "a.log"),
         *("b.log-20261120", "b.log-20261121.gz", "b.log", "rank.0"),
     ]
+
+
+@pytest.mark.parametrize("escape", ["\x1b", "^[", "\ufffd", "\\x1b", "\\u001b", "\\033", "#033", "\u241b", ""])
+def test_a_colour_of_which_the_escape_character_is_shown_or_lost(tmp_path: Path, escape: str) -> None:
+    """Ray, vLLM and Buildkite colour the prefix of a line, and a page that a log is copied from may show how."""
+    name, level, plain = (f"{escape}[{code}m" for code in ("36", "1;31", "0"))
+    error = f"{level}ValueError:{plain} the rate [5m] of [1m 3s] is too low"
+    (tmp_path / "x.log").write_text(f"{name}(RayWorkerWrapper pid=4183, ip=10.3.32.122){plain} {error}\n")
+    (finding,) = judged(tmp_path / "x.log").findings
+    assert finding.nodes == ("10.3.32.122",)
+    assert finding.evidence[0].endswith(": ValueError: the rate [5m] of [1m 3s] is too low")

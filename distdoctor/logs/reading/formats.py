@@ -68,6 +68,11 @@ _EPOCH = re.compile(r"(\d{10})(?:(\d{3})(?:\d{3}){0,2})?(?:\.(\d{1,3})\d*)?")
 """Seconds since 1970, also in milliseconds, microseconds or nanoseconds."""
 COLOURS = r"\x1b(?:\[[0-9;?]{0,24}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\-_])"
 """Escape sequences of a terminal, such as colours."""
+SHOWN_COLOURS = (
+    rb"(?:\^\[|#033|\\(?:x1b|u001b|033|e)|\xef\xbf\xbd|\xe2\x90\x9b)\[[0-9;]{0,24}m"
+    rb"|(?m:^|(?<=[\sm]))\[[1-9][0-9;]{0,24}m(?=[^\s\]])|(?<=\S)\[0m"
+)
+"""The same of colours, where a web page, a pager or a collector shows the escape character as text, or drops it."""
 _COLOURS = re.compile(COLOURS)
 _JSON_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
 _ENDS = re.compile(r"[\r\n]+")

@@ -34,6 +34,7 @@ MAX_FILES = 20_000
 """Most files, more than a job leaves; naming a whole file system is reported as an error."""
 
 _ANSI = re.compile(formats.COLOURS.encode())
+_SHOWN_ANSI = re.compile(formats.SHOWN_COLOURS)
 _ROTATED = re.compile(
     r"(?s)(?P<log>.+?)(?:[.-](?P<day>\d{8}(?:[-T_]?\d{4,6})?|\d{4}-\d\d-\d\d)|\.(?P<number>\d{1,3}))(?:\.(?:gz|zst|xz|bz2))?"
 )
@@ -284,7 +285,8 @@ class Cutter:
 
 
 def _plain(block: bytes) -> bytes:
-    return formats.json_as_text(_ANSI.sub(b"", block) if b"\x1b" in block else block)
+    plain = formats.json_as_text(_ANSI.sub(b"", block) if b"\x1b" in block else block)
+    return _SHOWN_ANSI.sub(b"", plain) if b"[0m" in plain else plain
 
 
 # Logs packed with tar: each member is read like a file of a folder.
