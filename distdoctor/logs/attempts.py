@@ -132,7 +132,9 @@ class Attempts:
         if end is not None and (_is_summary(match) or _is_of_agent(match) or end.launcher in _ENDS):
             self._ended = True
             self._taken |= end.launcher == "slurmstepd"  # steps of its grace time may follow
-        return replace(match, starts=before, attempt=self.number, stopped=self.stopped if self.number else 0)
+        if not (before or self.number):
+            return match
+        return replace(match, starts=before, attempt=self.number, stopped=self.stopped)
 
     @property
     def state(self) -> Hashable:
