@@ -29,6 +29,13 @@ NEXT = ("the logs of the other ranks and nodes; the one that ended first has the
 LOG = (
     Line(
         "exits: rank",
+        r"^exits: rank (?P<ranks>\d{1,6})(?: on (?P<host>\S+))? ended first, with code [1-9].+; the job has one node$",
+        told="A rank ended itself, with no error message in this log",
+        fix="Look for what ends that rank with this code: `sys.exit()`, `os._exit()`, or an error in its own file. "
+        "torchrun keeps each rank's output with `--log-dir DIR --tee 3`.",
+    ),
+    Line(
+        "exits: rank",
         r"^exits: rank (?P<ranks>\d{1,6})(?: on (?P<host>\S+))? ended first, ",
         shows="symptom",
         why="a rank on another node may have ended before it",

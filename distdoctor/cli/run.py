@@ -139,7 +139,8 @@ def _watched(line: JobLine, telling: Telling, how: JobFlags, apart: str) -> tupl
     try:
         allocation = os.environ.get(SLURM_JOB) if line.before else None
         look = ("--slurm-job", allocation) if allocation else ()
-        what = Watching(telling, how.ignore or (), how.checks or (), how.hang_after, look, line.log_dir, apart)
+        flags = () if line.before else line.flags
+        what = Watching(telling, how.ignore or (), how.checks or (), how.hang_after, look, line.log_dir, apart, flags)
         return start(what)
     except Exception as err:
         _say(f"the job is not watched: {err or type(err).__name__}")
@@ -205,6 +206,8 @@ class Watching:
     """Folder that the ranks write to, too."""
     apart: str = ""
     """Line on the nodes that will never join; it is repeated last if the job hangs."""
+    flags: Sequence[str] = ()
+    """Flags of ``distdoctor check`` for the plan by which this node's launcher was started."""
     began: float = field(default_factory=time.time)
 
 
@@ -238,6 +241,7 @@ class Watcher:
         checks = load_checks(watching.checks)
         ignore = known_ids(watching.ignore, checks)
         self._judging = LogCommand((), checks, ignore, LogFlags(), whole=watching.telling.verbose > 0)
+        self._judging.collector.launched(watching.flags)
         self._logs: dict[int, tuple[LogFile, reader.Cutter]] = {}
         self._movement = Movement()
         self._between = watching.hang_after

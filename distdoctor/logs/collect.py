@@ -67,6 +67,7 @@ class Collector:
         self._named: dict[str, LineOrigin] = {}
         self._above: dict[str, int] = {}
         """By file name, the number of its first characters that do not name a speaker."""
+        self._launch = ""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
         self._stacks, self._ports, self._roll = tracebacks.Stacks(), settings.Ports(), rank_comparison.Roll()
         self._exits, self._progress = rank_comparison.Exits(), nccl_inspector.Progress()
@@ -119,6 +120,10 @@ class Collector:
                 why = str(getattr(err, "strerror", None) or err or NOT_TO_ITS_END)
                 self._notes.append(f"{source.name}: {why}" if source.name not in why else why)
 
+    def launched(self, flags: Sequence[str]) -> None:
+        """Take how the job was started that writes all logs from here on, as torchrun's flags."""
+        self._launch = " ".join(("torchrun", *flags))
+
     def log(self, name: str, kind: str) -> LogFile:
         """Return a log to feed with its content."""
         where = self._places.setdefault(encodable(name), Places())
@@ -134,6 +139,9 @@ class Collector:
             encodable(name)[self._above.get(encodable(name), 0) :],
         )
         log.named(self._named.get(log.name, LineOrigin()))
+        if self._launch:
+            where.hear(LineOrigin(), self._launch)
+            self._exits.take(log.name, LineOrigin(), self._launch, ())
         return log
 
     def end(self, log: LogFile) -> None:

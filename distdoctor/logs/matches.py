@@ -179,6 +179,15 @@ MAX_PLACES = 4096
 """Ranks of one line that are distinguished, and hosts of one log."""
 
 
+def nodes_in(text: str) -> set[int]:
+    """Return the numbers of nodes that a line gives, which are one in a launch line without a number."""
+    if "ode" not in text and "nproc" not in text and "achines" not in text and STANDALONE.flag not in text:
+        return set()
+    found = {int(next(filter(None, nodes.groups()))) for nodes in _NODES.finditer(text)}
+    by_default = _LAUNCH.search(text) and not _ANOTHER_COUNT.search(text.replace("$ ", " "))
+    return found | {1} if STANDALONE.flag in text or by_default else found
+
+
 class Places:
     """Ranks and hosts of one log's processes."""
 
@@ -213,10 +222,7 @@ class Places:
         elastic = _ELASTIC.search(text)
         if elastic is not None:
             self._first.setdefault(who.host, set()).add(int(elastic["first"]))
-        for nodes in _NODES.finditer(text):
-            self._nodes.add(int(next(filter(None, nodes.groups()))))
-        if STANDALONE.flag in text or (_LAUNCH.search(text) and not _ANOTHER_COUNT.search(text.replace("$ ", " "))):
-            self._nodes.add(1)  # torchrun's own default
+        self._nodes |= nodes_in(text)
         self._hear_prompt(text)
 
     def _hear_prompt(self, text: str) -> None:

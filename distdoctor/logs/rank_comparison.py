@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distdoctor.logs.dialects.torchrun import TABLE_HOST, TABLE_RANK
+from distdoctor.logs.matches import nodes_in
 from distdoctor.logs.reading import budget
 from distdoctor.model.facts.logs import LineOrigin, Match, ProcessExit
 
@@ -90,6 +91,8 @@ class Exits:
         """Ranks that report others as lost (True), or wait for them in vain (False)."""
         self._locals: tuple[dict[int, bool], set[int]] = {}, set()
         """The same, and ranks with an exception, where only local ranks are known."""
+        self._nodes: set[int] = set()
+        """Numbers of nodes that launch lines give."""
         self._agents = False
         """True if launchers of whole nodes write: the tasks of srun and mpirun are then these."""
         self._raised: set[int] = set()
@@ -100,6 +103,7 @@ class Exits:
     def take(self, name: str, who: LineOrigin, text: str, ended: Sequence[ProcessExit]) -> None:
         """Take a line of the file ``name`` that may be of a table, or reports ends."""
         self._agents = self._agents or "elastic" in text or "torchrun" in text
+        self._nodes |= nodes_in(text)
         if number := _NUMBER.match(text):
             self._launches[name].numbers.append(int(number["number"] or _HEAD))
         elif HOST in text and (host := TABLE_HOST.search(text)):
@@ -177,7 +181,8 @@ class Exits:
         if len(silent) != 1:
             return []
         rank, where, code = silent[0]
-        return [f"exits: rank {rank}{where} ended first, with code {code}; {rank_list(sorted(lost))} lost it"]
+        alone = "; the job has one node" if self._nodes == {1} else ""
+        return [f"exits: rank {rank}{where} ended first, with code {code}; {rank_list(sorted(lost))} lost it{alone}"]
 
 
 def _left_by(launch: _LauncherReport, lost: Collection[int]) -> str:

@@ -240,6 +240,28 @@ def test_what_torchrun_keeps_of_the_ranks_alone_is_read_where_it_died(tmp_path: 
     assert "MemoryError" in told and "the second rank has no room" in told and "of another day" not in told
 
 
+LEAVES = """
+import sys
+import torch.distributed as dist
+dist.init_process_group("gloo")
+dist.barrier()
+if dist.get_rank() == 1:
+    sys.exit(int(sys.argv[1]))
+dist.barrier()
+"""
+
+
+@pytest.mark.scoreboard
+@pytest.mark.parametrize(("code", "check"), [("0", "process/peer-exited-early"), ("3", "process/peer-died")])
+def test_a_rank_that_leaves_without_a_word(tmp_path: Path, code: str, check: str) -> None:
+    """The launch says that there is no other rank and no other node that could have ended before it."""
+    script = tmp_path / "train.py"
+    script.write_text(LEAVES)
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    told = run(*torchrun, str(script), code).stderr.decode().partition("FAIL  ")[2]
+    assert "(rank 1 on " in told.splitlines()[0] and f"[{check}]" in told
+
+
 def test_of_many_tasks_one_tells_whole_and_another_a_line_of_its_cause() -> None:
     """With what srun sets for the second task of two on this host."""
     task = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0"}

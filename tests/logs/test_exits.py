@@ -173,6 +173,24 @@ def test_a_rank_of_another_node_that_ended_without_a_word(tmp_path: Path) -> Non
     assert "rank 1 on n2 ended first, with code 3; rank 0 lost it" in first.why
 
 
+@pytest.mark.parametrize(
+    ("launch", "check"),
+    [
+        ("$ torchrun --nproc-per-node 2 train.py\n", "process/peer-died"),
+        ("$ torchrun --standalone --nproc-per-node=2 train.py\n", "process/peer-died"),
+        ("$ torchrun --nnodes 2 --nproc-per-node 2 train.py\n", None),
+        ("", None),
+    ],
+)
+def test_a_rank_that_ended_itself_on_the_only_node(tmp_path: Path, launch: str, check: str | None) -> None:
+    """Where the job may have another node, a rank there may have ended before it."""
+    found = judged(tmp_path, launch + raised(0, GONE) + ended(1, 3, 0))
+    assert [(one.check, one.ranks) for one in found.findings if not one.because_of] == (
+        [(check, (1,))] if check else []
+    )
+    assert check is None or "ended itself" in found.findings[0].summary
+
+
 def test_who_has_no_gradients_to_wait_for(tmp_path: Path) -> None:
     own = '  File "/job/train.py", line 5, in step\n    loss.backward()\n'
     engine = '  File "/env/torch/autograd/graph.py", line 979, in _engine_run_backward\n'

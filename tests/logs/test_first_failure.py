@@ -414,9 +414,7 @@ def test_an_engine_that_died_without_a_word(tmp_path: Path) -> None:
 def test_a_worker_of_an_engine_that_died_without_a_word(tmp_path: Path, who: str) -> None:
     """Whatever the engine still logs, its monitor has reported an end; an error of the worker is its cause."""
     died = f"ERROR 07-04 17:35:16 [multiproc_executor.py:140] {who} died unexpectedly, shutting down executor.\n"
-    waits = (
-        "DEBUG 07-04 17:36:10 [shm_broadcast.py:456] No available shared memory broadcast block found in 60 s.\n"
-    )
+    waits = "DEBUG 07-04 17:36:10 [shm_broadcast.py:456] No available shared memory broadcast block found in 60 s.\n"
     checks = {candidate.check for candidate in judged(tmp_path, died + waits * 3).candidates}
     assert checks == {"process/crashed", "process/killed-by-oom"}
     assert roots(tmp_path, raised("", "KeyError: 'layer'") + died + waits) == [("process/exception", ())]
