@@ -311,8 +311,11 @@ class Watcher:
         if self._watching.log_dir and not self._asked:
             for source in collector.arranged(self._new_files()):
                 collector.add(source)
-        self._hear_the_kernel()
-        report = self._judging.report(collector.collected())
+        spared = self._hear_the_kernel()
+        found = collector.collected()
+        report = self._judging.report(found)
+        if spared and any(one.ended is not None and one.ended.signal == signal.SIGKILL for one in found.logs.matches):
+            report = _with_note(report, f"{spared}: a program sent signal 9 (kill, a scheduler, systemd-oomd)")
         if lost:
             note = f"{lost >> 20} MiB of its output came too fast to be looked at"
             report = _with_note(report, note)
@@ -327,17 +330,23 @@ class Watcher:
                 f"distdoctor: the job ended with {what}; its output shows no failure that is known\n", sys.stderr
             )
 
-    def _hear_the_kernel(self) -> None:
+    def _hear_the_kernel(self) -> str:
         """Read the kernel's lines, since the job began, on killed processes of the job: the one that was started, and
-        those whose numbers its launcher reports. In a container with other numbers it finds none."""
+        those whose numbers its launcher reports. In a container with other numbers it finds none.
+
+        Return a sentence if that log is whole and the kernel killed nothing on this host.
+        """
         collector = self._judging.collector
         own = {str(self._job), *pids_in_tables(collector.collected().logs.matches)}
         records, since = processes.read_kernel_log() or (), self._watching.began - 1
-        lines = [text for at, text in records if at >= since and (killed := KILLED.search(text)) and killed[1] in own]
-        if lines:
-            log = collector.log(f"the kernel's log of {socket.gethostname()}", "kernel")
+        killed = [(text, found[1]) for at, text in records if at >= since and (found := KILLED.search(text))]
+        name = f"the kernel's log of {socket.gethostname()}"
+        if lines := [text for text, pid in killed if pid in own]:
+            log = collector.log(name, "kernel")
             log.feed("".join(f"{line}\n" for line in lines).encode())
             collector.end(log)
+        whole = records and records[0][0] < since
+        return f"{name} shows no process that it killed since the job began" if whole and not killed else ""
 
     def _new_files(self) -> list[reader.Source]:
         try:

@@ -17,7 +17,10 @@ from pathlib import Path
 import pytest
 
 from distdoctor.cli.app import run as in_this_process
+from distdoctor.cli.output import Telling
+from distdoctor.cli.run import Watcher, Watching
 from distdoctor.hang.jobs import _doctors_command
+from distdoctor.probes.host import processes
 from tests.helpers.runs import environment
 from tests.helpers.servers import unused_port
 
@@ -249,6 +252,29 @@ if dist.get_rank() == 1:
     sys.exit(int(sys.argv[1]))
 dist.barrier()
 """
+
+
+@pytest.mark.parametrize(
+    ("records", "kept"),
+    [
+        ((("earlier", "usb 1-1: new device"),), True),
+        ((("earlier", "usb 1-1: new device"), ("later", "Out of memory: Killed process 4711 (java)")), False),
+        ((("later", "usb 1-1: new device"),), False),  # what came before has left the buffer
+        (None, False),  # it may not be read
+    ],
+)
+def test_signal_9_where_the_kernels_log_can_be_read(
+    records: tuple[tuple[str, str], ...] | None, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = {"earlier": time.time() - 60, "later": time.time() + 1}
+    log = None if records is None else tuple((at[when], text) for when, text in records)
+    monkeypatch.setattr(processes, "read_kernel_log", lambda: log)
+    reads, writes = os.pipe()
+    watcher = Watcher(Watching(Telling(quiet=True)), reads, ())
+    said = watcher._hear_the_kernel()
+    os.close(reads)
+    os.close(writes)
+    assert bool(said) is kept
 
 
 @pytest.mark.scoreboard
