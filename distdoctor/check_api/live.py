@@ -574,16 +574,19 @@ def all_await_orders(job: LiveJob) -> bool:
 def clients_missing(job: LiveJob) -> Iterator[Finding]:
     """Yield the findings about ranks that wait in TCPStore() for further clients, as an engine for its trainer.
 
-    The size that the program gave is unknown; the store counts the clients that have joined."""
+    The size that the program gave is unknown; the store counts the clients that have joined. Where ranks of the job's
+    own world are missing in its store, these are what it waits for."""
     private = (view for view in (*job.stores, *job.further_stores) if view.arrived and not view.groups)
-    served = {view.served_by: view for view in private}
+    own = job.store if job.store is not None and (job.world or 0) > (job.store.arrived or 0) else None
+    served = {view.served_by: view for view in private if view is not own}
     hosts = [rank for rank in job.ranks if rank.place.kind == places.HOSTING and rank.process.pid in served]
+    here = f"{len(job.ranks)} rank{'s' if len(job.ranks) > 1 else ''}"
     for rank in hosts if len(job.waiting) == len(job.ranks) else ():
         view, line = served[rank.process.pid], stacks.at_line(rank.place.frame)
         yield Finding.about(
             (),
             f"{rank.called.capitalize()} on {rank.node.name} waits{line} in TCPStore() for further clients of its "
-            f"store at port {view.port}; {view.arrived} joined, and this job has {len(job.ranks)} ranks here.",
+            f"store at port {view.port}; {view.arrived} joined, and this job has {here} here.",
             title="A process outside the job did not join a store",
             evidence=(
                 f"{rank.node.name}: the store at port {view.port} counts {view.arrived}",

@@ -248,6 +248,8 @@ class Watcher:
         """Seconds without movement until the next look."""
         self._looked = time.monotonic()
         self._last_reported: tuple[object, ...] = ()
+        self._hung = "", -ENDING_SECONDS
+        """What the last look at a hang found, and its time."""
         self._job = 0
         self._outputs: list[str] = []
         """Names of the job's outputs, in the order of their numbers."""
@@ -316,6 +318,9 @@ class Watcher:
         report = self._judging.report(found)
         if spared and any(one.ended is not None and one.ended.signal == signal.SIGKILL for one in found.logs.matches):
             report = _with_note(report, f"{spared}: a program sent signal 9 (kill, a scheduler, systemd-oomd)")
+        hang, seen_at = self._hung
+        if hang and time.monotonic() - seen_at < self._between + ENDING_SECONDS:
+            report = _with_note(report, f"before it ended the job hung: {hang}")
         if lost:
             note = f"{lost >> 20} MiB of its output came too fast to be looked at"
             report = _with_note(report, note)
@@ -373,6 +378,8 @@ class Watcher:
         reported = tuple((finding.check, finding.nodes, finding.ranks) for finding in report.findings) or (
             report.verdict,
         )
+        if report.findings:
+            self._hung = report.findings[0].summary, self._looked
         if reported == self._last_reported:
             return
         self._last_reported = reported

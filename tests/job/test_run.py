@@ -335,6 +335,23 @@ def test_where_nothing_moves_the_job_is_looked_at() -> None:
     assert text.count("distdoctor 0") == 1, text
 
 
+GIVES_UP = """
+import datetime
+import torch.distributed as dist
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=15))
+"""
+
+
+@pytest.mark.scoreboard
+def test_a_job_that_hung_before_it_ended(tmp_path: Path) -> None:
+    """What the look found is told again below the cause of the end, which only shows who gave up."""
+    port = str(unused_port())
+    place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    done = run(*python(GIVES_UP), options=("--preflight", "off", "--hang-after", "3"), **place)
+    last = done.stderr.decode().rpartition("nothing has moved for")[2]
+    assert "before it ended the job hung: Rank 1 has not joined init_process_group()" in last
+
+
 @pytest.mark.parametrize(
     "words", [["--preflight", "some", "--", "true"], ["--"], ["true"], ["-o", "json", "--", "true"]]
 )
