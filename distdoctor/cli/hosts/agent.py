@@ -26,7 +26,7 @@ from distdoctor.cli.check import CheckCommand
 from distdoctor.cli.options import ReportFlags, RunFlags
 from distdoctor.cli.preload import begin_for
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import NNODES
+from distdoctor.model.launch_settings import NNODES, NODE_RANK
 from distdoctor.model.observer import Observer
 from distdoctor.plan.job_command import read_job_command
 from distdoctor.plan.job_line import JobLine
@@ -224,7 +224,7 @@ def _job_line(words: Sequence[str], flags: Flags) -> JobLine | None:
     try:
         line = read_job_command(words, os.environ) if words else None
         if line is not None and line.engine and flags.node_rank:
-            further = read_job_command([*words, "--node-rank", str(flags.node_rank), "--headless"], os.environ)
+            further = read_job_command([*words, NODE_RANK.flag, str(flags.node_rank), "--headless"], os.environ)
             # Options inside a shell's text stay as they are: which ports are the first node's is unknown then.
             line = replace(further, ports=() if further.ports == line.ports else further.ports)
     except ValueError:
