@@ -67,6 +67,8 @@ MATTERS = "the job starts only after the rule has accepted its connections: the 
 PREVENTS = "store reached"
 LOOKS_AT = ("network",)
 BY_NUMBER = re.compile(r"\bct count\b|connlimit|\bhashlimit\b|\brecent\b|\blimit rate over\b")
+PORTS = re.compile(r"\bdport (?:!= )?\{? ?\d+-\d|--dports? \d+:\d")
+"""Matches a rule for a range of ports."""
 GAVE_UP = re.compile(r"timed out|timeout|did not return|refused")
 STAGES = ("store", "gloo", "gloo-groups")
 OTHERWISE = re.compile(r"\bct count\b|connlimit|\brecent\b|(?i:reject)")
@@ -190,6 +192,8 @@ def held_back(late: dict[Node, LateConnections], node: Node) -> bool:
     Some were answered, and the late ones lost two SYNs or more, but no other packet and no network card."""
     if not any(one.established for one in late.values()):
         return False  # its address leads nowhere
+    if any(PORTS.search(rule) for chain in node.filter_chains for rule in chain.blocking_rules):
+        return False  # the SYNs may be those for ports that this rule blocks
     steady = not any(any((member.host.link_losses or {}).values()) for member in (node, *late))
     return steady and sum(c.repeated for c in late.values()) >= OFTEN * sum(c.late for c in late.values())
 

@@ -211,6 +211,10 @@ LOOK_ALIKES = [
     ),
     LookAlike("SYNs sent again, on a link that loses packets", lambda: late(lost=9), "mesh/packet-loss"),
     LookAlike("SYNs sent again, to another host", lambda: late("10.77.0.99")),
+    LookAlike(
+        "many SYNs sent again, and a rule blocks a range of ports",
+        lambda: late(firewall=blocking("ip saddr 10.77.0.11 tcp dport 32768-46000 drop"), repeated=7),
+    ),
     LookAlike("SYNs sent again, and no limit", lambda: late(firewall=blocking("tcp dport 22 drop"))),
     LookAlike(
         "many SYNs sent again, on a lossy link",
