@@ -94,3 +94,8 @@ def test_nccls_last_error_is_what_its_warn_line_says(tmp_path: Path, text: str, 
     found = judged(tmp_path, "".join(f"{prefix}{line}\n" for line in lines))
     assert check in [one.check for one in found.findings] + [one.check for one in found.candidates]
     assert judged(tmp_path, f"{prefix}{text}\n").verdict != "fail" or check == "nccl/interface-not-found"
+
+
+def test_an_exception_without_its_traceback_is_named_in_the_fix(tmp_path: Path) -> None:
+    (found,) = judged(tmp_path, "[rank2]: torch.x.MeshError: no dimension 'tp'\n").findings
+    assert "Fix the MeshError" in found.fixes[0].text and "-B 40 MeshError LOGS" in found.fixes[0].text

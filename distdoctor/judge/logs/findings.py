@@ -295,12 +295,10 @@ def _named_fix(match: Match) -> str:
             f"Install the package with the module {name} in the job's environment{there}: `pip install {name}`. "
             f"Confirm with: `python -c 'import {name}'`{' there' if there else ''}."
         )
-    place = _file_line(match)
-    return (
-        f"Fix the {match.exception.rpartition('.')[2]} at {place} ({who or 'this process'} failed first)."
-        if place
-        else ""
-    )
+    place, kind = _file_line(match), match.exception.rpartition(".")[2]
+    if not place:
+        return f"Fix the {kind} at the line that its traceback names; it is not beside it: `grep -n -B 40 {kind} LOGS`."
+    return f"Fix the {kind} at {place} ({who or 'this process'} failed first)."
 
 
 def first_fix(check: Check) -> str:
