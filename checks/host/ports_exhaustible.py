@@ -45,6 +45,12 @@ LOG = (
     Line("Call to bind failed", r"NCCL WARN .{0,80}?Call to bind failed ?: Address already in use"),
     # Nor does gloo (transport/tcp/pair.cc and listener.cc).
     Line("] bind: Address already in use", r"gloo/transport/tcp/\w+\.cc:\d+\] bind: Address already in use"),
+    Line(  # EADDRINUSE of port 0 means that no port of the range is free (bind(2))
+        "ddress already in use",
+        r"OSError: \[Errno (?:98|48)\]",
+        stack=r"\.bind\(\(?[^()]{0,60}, 0\)",
+        told="The host has no free port for a listener of the program",
+    ),
 )
 MATTERS = "a restart within a minute may find no port left"
 PREVENTS = "store reached"

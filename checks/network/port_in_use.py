@@ -43,6 +43,12 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+NEXT = ("the process that holds the port, on that host", "ss -ltnp")
+HCCL = "A port of HCCL is in use"
+HOST_SOCKET = (
+    "End the process of an earlier job that holds it (`ss -ltnp` on that host names it), or give HCCL other ports: "
+    "`export HCCL_IF_BASE_PORT=50000`."
+)
 LOG = (
     Line("EADDRINUSE", r"(?:\bport: (?P<port>\d{1,5})\b.{0,200}?|)EADDRINUSE", unless=r"ZMQ|zmq\."),
     Line(
@@ -65,12 +71,31 @@ LOG = (
         fix="Give accelerate another port (`--main_process_port PORT`, the same on every node; with one node, 0 "
         "picks a free one). Or end the process that holds this one (`ss -ltnp` on that host names it).",
     ),
-    Line(  # CANN, EJ0003
-        "The IP address and port have been bound already",
-        "Failed to bind the IP port.{0,40} Reason: The IP address and port have been bound already",
-        told="A port of HCCL is in use",
-        fix="End the process of an earlier job that holds it (`ss -ltnp` on that host names it), or give HCCL other "
-        "ports: `export HCCL_IF_BASE_PORT=50000`.",
+    Line(  # of Ascend's CANN: EJ0003, and with the values EI0019 and EI0020 (hcomm's hccl_socket.cc)
+        ("have been bound already", "have already been bound"),
+        r"IP address.{0,60} and port(?: (?P<port>\d{1,5}))? have (?:been bound already|already been bound)",
+        unless=r"socket type\[",
+        told=HCCL,
+        fix=HOST_SOCKET,
+    ),
+    Line(
+        "Please check the port status and whether the port is being used",
+        r"socket type\[2\],.{0,120}? port[ \[](?P<port>\d{1,5})",
+        told=HCCL,
+        fix=HOST_SOCKET,
+    ),
+    Line(
+        "Please check the port status and whether the port is being used",
+        r"socket type\[[01]\],.{0,120}? port[ \[](?P<port>\d{1,5})",
+        told="A port of HCCL is in use on the NPU's own network card",
+        fix="End the other process on this NPU (`npu-smi info` lists them), or let HCCL pick its ports: "
+        "`export HCCL_NPU_SOCKET_PORT_RANGE=auto`.",
+    ),
+    Line(
+        "has failed to listen on any local network address",
+        unless=r"errno|code: -|\bE[A-Z]{4}",
+        shows="symptom",
+        why="a port that needs a privilege shows the same; the rest of the line is missing",
     ),
     Line("10048", "errno: 10048|system error: 10048|WinError 10048"),
     Line("socket address (protocol/network address/port) is normally permitted"),
@@ -81,7 +106,7 @@ LOG = (
 )
 PREVENTS = "store hosted"
 LOOKS_AT = ("meeting",)
-FOLLOWS = ("store/foreign-store", "network/foreign-service")
+FOLLOWS = ("store/foreign-store", "network/foreign-service", "host/ports-exhaustible")
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank")
 EADDRINUSE = 98
 

@@ -415,6 +415,10 @@ def test_a_worker_of_an_engine_that_died_without_a_word(tmp_path: Path, who: str
     """Whatever the engine still logs, its monitor has reported an end; an error of the worker is its cause."""
     died = f"ERROR 07-04 17:35:16 [multiproc_executor.py:140] {who} died unexpectedly, shutting down executor.\n"
     waits = "DEBUG 07-04 17:36:10 [shm_broadcast.py:456] No available shared memory broadcast block found in 60 s.\n"
+
+    waits = (
+        "DEBUG 07-04 17:36:10 [shm_broadcast.py:456] No available shared memory broadcast block found in 60 second.\n"
+    )
     checks = {candidate.check for candidate in judged(tmp_path, died + waits * 3).candidates}
     assert checks == {"process/crashed", "process/killed-by-oom"}
     assert roots(tmp_path, raised("", "KeyError: 'layer'") + died + waits) == [("process/exception", ())]
@@ -538,3 +542,12 @@ def test_a_launcher_of_all_nodes_started_the_program_again(tmp_path: Path) -> No
     found = judged(tmp_path, start + lost + start + died)
     assert [one.check for one in found.findings] == ["process/exception"]
     assert "an earlier try is not judged" in "".join(found.notes)
+
+
+def test_a_listener_that_wants_any_port_finds_none(tmp_path: Path) -> None:
+    """bind(2): EADDRINUSE of port 0 means that no port of the ephemeral range is free."""
+    taken = raised("", "OSError: [Errno 98] Address already in use")
+    assert roots(tmp_path, taken.replace("step()", 's.bind(("", 0))')) == [("host/ports-exhaustible", ())]
+    assert roots(tmp_path, taken.replace("step()", "sock.bind((host, 0))")) == [("host/ports-exhaustible", ())]
+    assert roots(tmp_path, taken.replace("step()", 's.bind(("", 8000))')) == [("network/port-in-use", ())]
+    assert roots(tmp_path, taken) == [("network/port-in-use", ())]

@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    ("network/port-in-use", "Reason: The IP address and port have been bound already."),  # of Ascend, EJ0003
+    (
+        "network/port-in-use",
+        "[PID: 41] 2026-01-21-11:38:29.575.404 Communication_Error_Bind_IP_Port(EI0019): Failed to enable listening "
+        "for the host network adapter socket.Reason: The IP address 10.1.1.100 and port 50001 have already been bound.",
+    ),
+    (
+        "network/port-in-use",
+        "[ERROR] HCCL(41,train):2026-01-21-13:18:47.639.860 [hccl_socket.cc:110] [41][InitChannelStage][Ranktable] "
+        "socket type[2], listen on ip[10.1.1.100%enp53s0f2] and specific port[60000] fail. Please check the port "
+        "status and whether the port is being used by other process.",
+    ),
+    (
+        "network/port-in-use",
+        "[ERROR] HCCL(41,train):2026-01-21-13:18:47.639.860 [hccl_socket.cc:110] [41][InitChannelStage][Resource] "
+        "socket type[0], The IP address 10.1.1.9 and port 16 have already been bound. Please check the port status and "
+        "whether the port is being used by other process.",
+    ),
     (  # of Windows, in German
         "network/port-in-use",
         "[E socket.cpp:957] [c10d] The server socket has failed to bind to [::]:29500 (system error: 10048 - "
@@ -85,6 +103,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
 )
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "network/port-in-use",
+        "RuntimeError: The server socket has failed to listen on any local network address. port: 29",
+    ),
     ("network/engine-server-unreachable", "RuntimeError: Initialize MooncakeDistributedStore failed."),
     ("network/engine-server-unreachable", "RuntimeError: Failed to setup Mooncake store, error code: -1"),
     (
