@@ -56,6 +56,8 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 MATTERS = "an elastic job still starts, as a separate job on each node"
 NEXT = NODE_0_AND_CHECK
+JOINED = "has failed to s(?:end a keep-alive heartbeat to|hutdown) the rendezvous"
+"""Lines of an agent that had joined, so that its address was right."""
 LOG = (
     Line(
         ("scontrol: command not found", "scontrol: not found"),
@@ -71,10 +73,11 @@ LOG = (
     ),
     Line(
         ("RendezvousConnectionError", "connection to the C10d store has failed"),
+        unless=JOINED,
         shows="symptom",
         why="a node 0 that is down shows the same",
     ),
-    Line("RendezvousTimeoutError", shows="symptom", why="a node that was never started shows the same"),
+    Line("RendezvousTimeoutError", unless=JOINED, shows="symptom", why="a node that was never started shows the same"),
     Line(
         "failed to connect to any network address",
         shows="hint",

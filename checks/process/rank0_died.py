@@ -32,6 +32,17 @@ LOG = (
         shows="symptom",
         why="rank 0 died for an unknown reason, or a proxy in front of it closes connections at once",
     ),
+    Line(  # _keep_alive() of torch's dynamic rendezvous, which begins when the agent has joined
+        "has failed to send a keep-alive heartbeat to the rendezvous",
+        shows="symptom",
+        why="a network that was cut after this agent had joined shows the same",
+    ),
+    Line(  # torch prints the frames of a failed call to the store below a warning
+        "c10d::TCPStore::",
+        r"^frame #\d{1,4}: c10d::TCPStore::(?:add|check|doGet|doWait|get|set|wait)\(",
+        shows="symptom",
+        why="it is a call to the store; the line above the frames shows how it failed",
+    ),
     Line(  # of ~ProcessGroupNCCL(), in torch 2.4 to 2.6 and since then: the interpreter exits
         ("destroy_process_group() was not called before", "process group has NOT been destroyed before"),
         r"(?P<leaves>destroy_process_group\(\) was not|process group has NOT)",

@@ -78,7 +78,12 @@ LOG = (
         shows="symptom",
         why="processes that started late, died before, or cannot reach the coordinator are missing as well",
     ),
-    Line("RendezvousTimeoutError", shows="symptom", why="nodes that cannot reach the endpoint show the same"),
+    Line(
+        "RendezvousTimeoutError",
+        unless="has failed to s(?:end a keep-alive heartbeat to|hutdown) the rendezvous",  # of an agent that had joined
+        shows="symptom",
+        why="nodes that cannot reach the endpoint show the same",
+    ),
     Line(
         "Socket Timeout",
         "(?:RuntimeError|DistStoreError|StoreTimeoutError)?:? ?Socket Timeout",

@@ -544,6 +544,24 @@ def test_a_launcher_of_all_nodes_started_the_program_again(tmp_path: Path) -> No
     assert "an earlier try is not judged" in "".join(found.notes)
 
 
+LOST = (
+    "W0101 10:00:00.1 4711 torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1333] The node 'n2_4711_0' has "
+    "failed to send a keep-alive heartbeat to the rendezvous 'x' due to an error of type Rendezvous{kind}Error.\n"
+)
+FRAMES = (
+    "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x80 (0x7fe52297eeb0 in /v/torch/lib/libc10.so)\n"
+    "frame #4: c10d::TCPStore::check(std::vector<std::string> const&) + 0x31e (0x7fe50b81a1be in /v/libtorch_cpu.so)\n"
+    "frame #5: c10d::ProcessGroupNCCL::HeartbeatMonitor::runLoop() + 0x398 (0x7fe4cd9340c8 in /v/libtorch_cuda.so)\n"
+)
+
+
+@pytest.mark.parametrize("text", [LOST.format(kind="Connection"), LOST.format(kind="Timeout"), FRAMES])
+def test_whoever_had_joined_knew_the_address_of_the_store(tmp_path: Path, text: str) -> None:
+    """The heartbeats of an agent begin when it has joined; a call to the store needs a store that was reached."""
+    first, *others = judged(tmp_path, text).candidates
+    assert (first.check, others) == ("process/rank0-died", [])
+
+
 def test_a_listener_that_wants_any_port_finds_none(tmp_path: Path) -> None:
     """bind(2): EADDRINUSE of port 0 means that no port of the ephemeral range is free."""
     taken = raised("", "OSError: [Errno 98] Address already in use")
