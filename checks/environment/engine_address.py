@@ -34,7 +34,13 @@ MATTERS = "an instance on another node cannot fetch the KV cache from here"
 PREVENTS = "results right"
 LOOKS_AT = ()
 HELPED_BY = ("host.interfaces",)
+NEXT = ("the address that each engine gives, on each node", "env | grep -E 'VLLM_(NIXL_SIDE_CHANNEL_HOST|HOST_IP)'")
 LOG = (
+    Line(  # vLLM's NixlConnector: the engine at the address of a request is another one than that of the request
+        "Remote NIXL agent engine ID mismatch",
+        shows="symptom",
+        why="an engine that was restarted, or another one at the same port, shows the same",
+    ),
     Line(  # vLLM's first bundle asks for its driver's own node (v1/executor/ray_utils.py, initialize_ray_cluster())
         "No available node types can fulfill resource request",
         r"resource request \{(?=[^{}]*'GPU')[^{}]*'node:(?P<address>[\da-fA-F.:]{2,45})': 0\.001",

@@ -90,8 +90,10 @@ LOG = (
         why="the code covers several causes; the logs of all ranks in ~/ascend/log show which",
     ),
     Line(
-        (": non-zero status: ", ": NULL value ", "nvshmem initialization failed", "NIXL_ERR_"),  # of NVSHMEM and NIXL
-        r"nvshmem\S{0,200}:\d{1,5}: (?:non-zero status: -?[1-9]|NULL value |nvshmem init)|NIXL_ERR_(?!NOT_POSTED)",
+        # of NVSHMEM and NIXL
+        (": non-zero status: ", ": NULL value ", "nvshmem initialization f", ": Unable to initialize any", "NIXL_ERR_"),
+        r"nvshmem\S{0,200}:\d{1,5}: (?:non-zero status: -?[1-9]|NULL value |nvshmem init|Unable to initialize any tr)"
+        r"|NIXL_ERR_(?!NOT_POSTED)",
         shows="symptom",
         why="it reports only the failed call; NVSHMEM_DEBUG=INFO or UCX_LOG_LEVEL=info show why",
     ),

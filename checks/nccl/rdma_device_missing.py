@@ -37,6 +37,11 @@ LOG = (
         shows="hint",
         why="NCCL uses the devices that it can open; with different numbers of them per node it may hang",
     ),
+    Line(
+        ("is not enumerated as an mlx5 device", "no active IB device that supports GPU-initiated"),
+        shows="hint",
+        why="NVSHMEM's IBGDA takes an mlx5 device; it uses another transport if it has one",
+    ),
     Line("NET/IB : No device found", shows="noise", why="NCCL uses sockets instead"),
     Line(
         ("Error: network ", "Failed to initialize any NET plugin"),  # NCCL up to 2.26, and later

@@ -128,6 +128,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
+        "environment/engine-address",
+        "(Worker_TP0 pid=41) ERROR 01-16 17:22:56 [nixl_connector.py:815] RuntimeError: Remote NIXL agent engine ID "
+        "mismatch. Expected 46126a31_dp0,received 96b1c4ff_dp0.",
+    ),
+    (
         "environment/version-mismatch",
         "n1:79:79 [0] bootstrap.cc:88 NCCL WARN Message truncated : received 4096,2 bytes instead of 2048,1",
     ),

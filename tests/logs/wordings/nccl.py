@@ -96,6 +96,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
         "nccl/init-failed",
+        "/w/nvshmem/src/host/transport/transport.cpp:nvshmemi_transport_init:287: Unable to initialize any transports. "
+        "returning error.",
+    ),
+    (
+        "nccl/init-failed",
         "/w/nvshmem/src/host/init/init.cu:nvshmemi_check_state_and_init:1080: nvshmem initialization failed, exiting",
     ),
     ("nccl/infiniband-gid", "ibv_modify_qp failed"),
