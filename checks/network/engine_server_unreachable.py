@@ -3,17 +3,18 @@
 ## What you see
 The engine retries for a minute and a half, and ends. Of Mooncake: `Client not available`, `Failed to create client on
 port 12552, retry 11/20`, then vLLM's `Initialize MooncakeDistributedStore failed.` or SGLang's `Failed to setup
-Mooncake store, error code`.
+Mooncake store, error code`. Of Ray: `Failed to connect to GCS at address 10.77.0.10:6379`, `Timed out while waiting
+for GCS to become available`.
 
 ## Why it happens
 A KV cache that engines share is kept by servers outside the job. Each rank asks Mooncake's master at its start, and
 its metadata server unless that is P2PHANDSHAKE. Of several addresses of etcd one is enough. LMCache connects to the
-server of its remote_url, and goes on without it: that is a WARN. The server was not started, the address is that of
-another node, or a firewall lets only some nodes in.
+server of its remote_url, and goes on without it: that is a WARN. Ray's nodes and drivers ask the GCS of the head node.
+The server was not started, the address is that of another node, or a firewall lets only some nodes in.
 
 ## Fix
 Start the server on the host that the setting names: `mooncake_master --rpc_port=50051`. Or correct the address, or
-allow its TCP port from the nodes that got no answer.
+allow its TCP port from the nodes that got no answer. Of Ray: `ray start --head --port=6379` on the head node.
 
 ## Confirm with
 `nc -vz HOST 50051` on each node.
@@ -52,6 +53,7 @@ PREVENTS = "results right"
 LOOKS_AT = ("network",)
 HELPED_BY = ("host.interfaces",)
 FOLLOWS = ("environment/invalid-variable",)
+NEXT = ("the answer of that server to this node", "nc -vz HOST PORT")
 NOT_REACHED = "Mooncake's client cannot connect to its master"
 START = (
     "Start the master on the host that the engine's file or MOONCAKE_MASTER names: `mooncake_master --rpc_port=50051`. "
@@ -78,6 +80,13 @@ LOG = (
         shows="symptom",
         why="a master of another version, or an RDMA device that is not there, shows the same",
     ),
+    Line(  # gcs_client.cc and rpc_client.h of Ray; ray_token has the other errors
+        ("Timed out while waiting for GCS to become available", "Failed to connect to GCS at address "),
+        r"(?:Timed out while waiting for GCS|GCS at address (?P<server>\S{3,260}) with)",
+        shows="symptom",
+        why="a head node that has ended, or is started later, shows the same",
+    ),
+    Line(("Ray runtime started.", "Connected to Ray cluster."), shows="noise", why="Ray's GCS answers by then"),
 )
 _START = {
     "Mooncake master": "mooncake_master --rpc_port={port}",

@@ -569,3 +569,15 @@ def test_a_listener_that_wants_any_port_finds_none(tmp_path: Path) -> None:
     assert roots(tmp_path, taken.replace("step()", "sock.bind((host, 0))")) == [("host/ports-exhaustible", ())]
     assert roots(tmp_path, taken.replace("step()", 's.bind(("", 8000))')) == [("network/port-in-use", ())]
     assert roots(tmp_path, taken) == [("network/port-in-use", ())]
+
+
+def test_a_head_node_that_starts_later(tmp_path: Path) -> None:
+    """`ray start --address` in a loop: Ray's warning is over when the node has joined."""
+    late = (
+        "[2026-06-15 09:50:57,864 W 41 41] rpc_client.h:153: Failed to connect to GCS at address 10.0.0.5:6379 within "
+        "5 seconds.\n[2026-06-15 09:51:27,868 W 41 41] gcs_client.cc:182: Failed to get cluster ID from GCS server: "
+        "TimedOut: Timed out while waiting for GCS to become available.\n"
+    )
+    assert [one.check for one in judged(tmp_path, late).candidates] == ["network/engine-server-unreachable"]
+    joined = judged(tmp_path, late + "2026-06-15 09:52:03,296\tSUCC scripts.py:959 -- Ray runtime started.\n")
+    assert (joined.verdict, joined.candidates) == ("warn", ())

@@ -107,6 +107,16 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "network/port-in-use",
         "RuntimeError: The server socket has failed to listen on any local network address. port: 29",
     ),
+    (
+        "network/engine-server-unreachable",
+        "[2026-03-03 20:02:40,466 W 41 41] rpc_client.h:153: Failed to connect to GCS at address 10.0.0.6:48057 within "
+        "5 seconds.",
+    ),
+    (
+        "network/engine-server-unreachable",
+        "[2026-03-03 20:03:10,467 W 41 41] gcs_client.cc:205: Failed to get cluster ID from GCS server: TimedOut: "
+        "Timed out while waiting for GCS to become available.",
+    ),
     ("network/engine-server-unreachable", "RuntimeError: Initialize MooncakeDistributedStore failed."),
     ("network/engine-server-unreachable", "RuntimeError: Failed to setup Mooncake store, error code: -1"),
     (
