@@ -581,3 +581,17 @@ def test_a_head_node_that_starts_later(tmp_path: Path) -> None:
     assert [one.check for one in judged(tmp_path, late).candidates] == ["network/engine-server-unreachable"]
     joined = judged(tmp_path, late + "2026-06-15 09:52:03,296\tSUCC scripts.py:959 -- Ray runtime started.\n")
     assert (joined.verdict, joined.candidates) == ("warn", ())
+
+
+def test_a_driver_without_a_node_of_its_own(tmp_path: Path) -> None:
+    """It looks for the files of its host's node, which may come; that of another host does not help."""
+    looks = (
+        "2026-03-19 14:58:49,126\tINFO worker.py:1654 -- Connecting to existing Ray cluster at address: 10.0.0.67:6\n"
+        "2026-03-19 14:58:50,134\tINFO node.py:1084 -- Can't find a `node_ip_address.json` file from /tmp/ray/s_1. "
+        "Have you started Ray instance using `ray start` or `ray.init`?\n"
+    )
+    assert [one.check for one in judged(tmp_path, looks).candidates] == ["launch/ray-node-missing"]
+    found = judged(tmp_path, looks + "2026-03-19 14:58:53,190\tINFO worker.py:1821 -- Connected to Ray cluster.\n")
+    assert (found.verdict, found.candidates) == ("warn", ())
+    gave_up = "Can't find a `node_ip_address.json` file from /tmp/ray/session_1. for 60 seconds. A ray instance hasn't"
+    assert roots(tmp_path, looks + raised("", f"ValueError: {gave_up} started.")) == [("launch/ray-node-missing", ())]

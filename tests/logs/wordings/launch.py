@@ -80,9 +80,23 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "launch/container-not-started",
         "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
     ),
+    (
+        "launch/ray-node-missing",
+        "ValueError: Can't find a `node_ip_address.json` file from /tmp/ray/session_2026-01-27_23-34-45_963846_7. for "
+        "60 seconds. A ray instance hasn't started. Did you do `ray start` or `ray.init` on this host?",
+    ),
+    (
+        "launch/ray-node-missing",
+        "RuntimeError: No node info found matching attributes: '' when trying to resolve node to connect to.",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "launch/ray-node-missing",
+        "2026-03-19 14:58:50,134 INFO node.py:1084 -- Can't find a `node_ip_address.json` file from /tmp/ray/session_"
+        "2026-03-19_14-26-07_915096_1. Have you started Ray instance using `ray start` or `ray.init`?",
+    ),
     (
         "launch/ray-token",
         "[2026-06-17 12:09:46,886 W 1 1] gcs_client.cc:205: Failed to get cluster ID from GCS server: Unauthenticated: "
