@@ -422,6 +422,8 @@ def test_a_worker_of_an_engine_that_died_without_a_word(tmp_path: Path, who: str
     checks = {candidate.check for candidate in judged(tmp_path, died + waits * 3).candidates}
     assert checks == {"process/crashed", "process/killed-by-oom"}
     assert roots(tmp_path, raised("", "KeyError: 'layer'") + died + waits) == [("process/exception", ())]
+    stopped = "INFO:     Shutting down\n" + died + "INFO:     Application shutdown complete.\n"
+    assert (judged(tmp_path, stopped).candidates, judged(tmp_path, died + stopped).candidates != ()) == ((), True)
 
 
 def test_the_number_of_the_cancelled_job_is_in_the_next_command(tmp_path: Path) -> None:

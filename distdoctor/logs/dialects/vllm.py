@@ -23,8 +23,12 @@ DIALECT = Dialect(
         # monitor_workers() of vllm/v1/executor/multiproc_executor.py and ray_executor_v2.py
         Wording("died unexpectedly, shutting down executor", reason="worker crashed"),
     ),
-    # only its handler of signals writes this (vllm/entrypoints/launcher.py)
-    stops=(Mark("[shutdown] API server: shutdown triggered"),),
+    # only its handler of signals writes the first (vllm/entrypoints/launcher.py); uvicorn writes the other after a
+    # signal, and after the end of an engine, which then stands above it
+    stops=(
+        Mark("[shutdown] API server: shutdown triggered"),
+        Mark("INFO:     Shutting down", r"INFO:     Shutting down$"),
+    ),
     own_port=r"distributed_init_method=tcp://\S{1,256}:(?P<port>\d{1,5})\b",
     port_fix="Start the engine again, or give it a free range: `export VLLM_PORT=20000` (the first port; the others "
     "follow it).",
