@@ -8,7 +8,7 @@
 and ends after a minute. Newer versions of Ray end with `No node info found matching attributes`.
 
 ## Why it happens
-A driver needs a raylet beside it: the same host, the same container, the same /tmp/ray. That the head node can be
+A driver needs a raylet on its own host, in its own container, with the same /tmp/ray. That the head node can be
 reached is not enough. The program was started on a host that did not join, or in a second container of a host that did.
 Or Ray takes another of the host's addresses than the one its node was started with.
 

@@ -297,7 +297,7 @@ def _named_fix(match: Match) -> str:
         )
     place, kind = _file_line(match), match.exception.rpartition(".")[2]
     if not place:
-        return f"Fix the {kind} at the line that its traceback names; it is not beside it: `grep -n -B 40 {kind} LOGS`."
+        return f"Fix the {kind} at the line that its traceback names: `grep -n -B 40 {kind} LOGS`."
     return f"Fix the {kind} at {place} ({who or 'this process'} failed first)."
 
 
