@@ -42,6 +42,7 @@ LOG = (
         r"^frame #\d{1,4}: c10d::TCPStore::(?:add|check|doGet|doWait|get|set|wait)\(",
         shows="symptom",
         why="it is a call to the store; the line above the frames shows how it failed",
+        alone=True,
     ),
     Line(  # of ~ProcessGroupNCCL(), in torch 2.4 to 2.6 and since then: the interpreter exits
         ("destroy_process_group() was not called before", "process group has NOT been destroyed before"),
