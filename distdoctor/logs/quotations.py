@@ -1,4 +1,4 @@
-"""Detection of log lines that quote an error rather than report one: source code that a script or a program printed."""
+"""Detection of log lines that quote an error rather than report one: source code or an environment that a script or a program printed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ _PROGRAM = re.compile(
     rf"|(?:\s{{4,}}|\t+)#(?: \S|[^\s\d#])|\s*(?:/\*|// |\"{{3}}\S|'{{3}}\S)|\s*{_NAME} = [^#\"']{{1,200}}\s#\s"
 )
 """Line of a program that grep found there, and a comment, also behind a statement."""
+_VARIABLE = re.compile(r"(?:\+{1,4} )?(?:export |declare -x )?[A-Z_][A-Z0-9_]*=(?!.{0,400}?(?:Error|Exception)\b)")
+"""Variable as env(1) and a shell's trace print it: a value says what somebody found before, not what failed."""
 
 
 def is_program(text: str) -> bool:
-    """Return whether the line ``text`` is of source code, whatever it contains."""
-    return _PROGRAM.match(text) is not None
+    """Return whether the line ``text`` is of source code or of the environment, whatever it contains."""
+    return _PROGRAM.match(text) is not None or _VARIABLE.match(text) is not None
 
 
 def is_cited(text: str, known: KnownLine) -> bool:

@@ -42,6 +42,8 @@ QUOTED = {
     "a shell that traces what it says": f"+ echo 'no {IN_USE} in it'\n",
     "what a model wrote": f'[rank0]: sample 3: "Where it says {IN_USE}, take another port."\n',
     "what a model was asked": f"prompt: 'What is {OOM}?'\n",
+    "a variable": f"LAST_STATE={OOM}\nPWD=/home/u\n",
+    "a variable in a shell's trace": f"++ export LAST_STATE='{OOM}'\n",
     "a comment behind a statement": f"workers = 12  # more of them: {LOADER}\n",
 }
 SAID = {
@@ -67,6 +69,7 @@ SAID = {
     "with a path of slashes": f'{IN_USE}: // is no path of "s3://b"; mend it;',
     "behind a place and a tab": f"train.py:97:\t{IN_USE}",
     "of a sample": f"sample 3: {IN_USE}",
+    "in a variable, as an exception": f"REASON={IN_USE}",
     "behind what a process hands on": f'concurrent.futures.process._RemoteTraceback: \n"""\n{IN_USE}\n"""',
     "behind a string that does not end": f'def f(x):\n    """Return\n{IN_USE}',
     "of a rank between what models wrote": f'def f(x):\n    """Return\n[rank3]: {IN_USE}\ndef g(x):\n    """Go."""',
