@@ -504,13 +504,19 @@ def test_one_step_below_a_caught_error_and_then_another(tmp_path: Path, below: s
 
 
 @pytest.mark.parametrize(("between", "helper"), [(40, True), (3, False)])
-def test_a_helper_that_rejects_its_command_line_above_a_program_that_fails(
-    tmp_path: Path, between: int, helper: bool
+@pytest.mark.parametrize(
+    "rejected",
+    [
+        "prepare.py: error: the following arguments are required: --out",
+        "job.sh: line 30: python: command not found",
+    ],
+)
+def test_a_helper_that_is_rejected_or_missing_above_a_program_that_fails(
+    tmp_path: Path, rejected: str, between: int, helper: bool
 ) -> None:
     """Who runs a program may raise right below its rejection, because of that."""
-    rejected = "prepare.py: error: the following arguments are required: --out\n"
     loading = "".join(f"loading part {number} of the data\n" for number in range(between))
-    found = judged(tmp_path, rejected + loading + raised("", "KeyError: 'lr'"))
+    found = judged(tmp_path, f"{rejected}\n{loading}" + raised("", "KeyError: 'lr'"))
     assert ("KeyError" in found.findings[0].summary) is helper
 
 
