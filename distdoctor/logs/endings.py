@@ -19,7 +19,7 @@ LAST = 300
 CUT = 600
 """Characters of each line that are read."""
 PROGRESS = re.compile(
-    r"\b(?:it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?)\b[\s:=\[/]{0,3}\d|\bloss\b.{0,12}\d"
+    r"\b(?:it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?|tick)\b[\s:=\[/]{0,3}\d|\bloss\b.{0,12}\d"
     r"|\d ?(?:it/s|s/it|s/step)\b|(?:tokens?|samples?|images?|frames?)(?:/s|_per_s| per second)"
     r"|\d{1,3}%\s?[|▏▎▍▌▋▊▉█━#]|\bgrad[_ ]?norm\b|throughput|\"POST /\S{1,200} HTTP/1\.\d\" 200\b",
     re.I,
@@ -33,7 +33,7 @@ _NO_STEP = re.compile(
 )
 """Numbers that are set once, and rates of an engine that is idle."""
 _COUNTER = re.compile(
-    r"\b(?P<name>it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?)\b['\"]?[\s:=\[/]{0,3}(?P<value>\d{1,12}(?:\.\d{1,6})?)"
+    r"\b(?P<name>it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?|tick)\b['\"]?[\s:=\[/]{0,3}(?P<value>\d{1,12}(?:\.\d{1,6})?)"
     r"|(?P<bar>\b\d{1,12}/\d{1,12})(?= \[)",
     re.I,
 )
@@ -128,7 +128,7 @@ _STARTING = re.compile(
 _WORDS = {
     kind: tuple(word.encode() for word in words.split("|"))
     for kind, words in {
-        "progress": '" 200|it |it:|it=|it[|it/|s/it|its|iter|step|epoch|batch|loss|it/s|n/s|e/s|s/s|t/s'
+        "progress": '" 200|it |it:|it=|it[|it/|s/it|its|iter|step|epoch|batch|tick|loss|it/s|n/s|e/s|s/s|t/s'
         "|per_s|per s|%|grad|throughput",
         "end": "exit|complete|finished|done|succe|stopped:|train_runtime|return value 0",
         "starting": "init|rendezvous|barrier|member:|nccl info|starting|waiting|distributed|setting|as pytorch|spawn"

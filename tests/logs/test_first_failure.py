@@ -462,6 +462,7 @@ def test_a_failure_that_is_clearly_earlier_is_the_root_whatever_its_kind(
 
 
 AT_WORK = "".join(f"step {number} loss 2.{number}\n" for number in range(20))
+TICKS = "".join(f"tick {number}   kimg {number}.2   sec/tick 300.1\n" for number in range(20))
 SENT_BY_SCANCEL = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 ***\n"
 INTERRUPTED = "[INFO] [launch.py:328:sigkill_handler] Main process received SIGINT, exiting\n"
 ENDED_BY_IT = "[INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711\n"
@@ -471,6 +472,7 @@ ENDED_BY_IT = "[INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711\n"
     ("text", "told"),
     [
         (AT_WORK + SENT_BY_SCANCEL, "process/killed-by-scheduler"),
+        (TICKS + SENT_BY_SCANCEL, "process/killed-by-scheduler"),
         (AT_WORK + ENDED_BY_IT + INTERRUPTED, "process/terminated"),
         (
             AT_WORK + SENT_BY_SCANCEL + "Received 15 death signal, shutting down workers\n",
