@@ -45,7 +45,7 @@ LOG = (
     Line("NET/IB : No device found", shows="noise", why="NCCL uses sockets instead"),
     Line(
         ("Error: network ", "Failed to initialize any NET plugin"),  # NCCL up to 2.26, and later
-        r"NCCL WARN (?:Error: network \S{1,60} not found|Failed to initialize any NET plugin)",
+        r"NCCL WARN Error: network \S{1,60} not found|(?:NCCL WARN |^)Failed to initialize any NET plugin",
         shows="symptom",
         why="NCCL_NET names a network; a plugin that is not installed and a misspelt name show the same",
     ),

@@ -126,6 +126,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ),
     ("nccl/rdma-device-missing", "node:1:2 [0] net.cc:512 NCCL WARN Error: network IB not found."),
     ("nccl/rdma-device-missing", "node:1:2 [0] plugin/net.cc:349 NCCL WARN Failed to initialize any NET plugin"),
+    ("nccl/rdma-device-missing", "Failed to initialize any NET plugin"),
     (
         "nccl/init-failed",
         "torch.distributed.DistBackendError: NCCL error in: "
