@@ -151,12 +151,18 @@ class Ending:
     progress: int | None = None
     advanced: int | None = None
     stepper: LineOrigin = _NOBODY
+    stepped: float | None = None
+    pace: float | None = None
     finished: int | None = None
     record: int | None = None
     over: int | None = None
     known: int | None = None
     starting: bool = False
     done: bool = False
+
+
+PACE = 8
+"""Steps that are read for the time that one takes."""
 
 
 @dataclass
@@ -171,6 +177,8 @@ class _TailReader:
     latest: tuple[LineOrigin, str] = (_NOBODY, "")
     """Speaker and text of the last step."""
     latest_at: int | None = None
+    times: list[float] = field(default_factory=list)
+    """Times of that speaker's steps with counters, the last first."""
     advanced: bool | None = None
     """Whether a counter is higher in the last step than in one of the same speaker above it, None if not known."""
     done: int | None = None
@@ -186,7 +194,8 @@ class _TailReader:
     def is_known(self, kind: str) -> bool:
         """Return whether no line further up can change the facts of this kind."""
         if kind == "progress":
-            return len(self.steps) > (1 if self.advanced is not None else STEPS)
+            enough = len(self.steps) > (1 if self.advanced is not None else STEPS)
+            return enough and len(self.times) in (0, PACE)
         if kind == "starting":
             return self.starting is not None
         if kind == "record":
@@ -217,6 +226,8 @@ class _TailReader:
             elif self.advanced is None and who.speaker == self.latest[0].speaker:
                 self.advanced = _has_advanced(text, self.latest[1])
             self.steps.append(number)
+            if state and who.time is not None and who.speaker == self.latest[0].speaker:
+                self.times.append(who.time)
         if len(self.steps) == 1:
             self.latest_at = number
         self.drawn = state
@@ -228,6 +239,11 @@ class _TailReader:
             self.over = number
         if self.known is None and _KNOWN.search(text):
             self.known = number
+
+    def _pace(self) -> float | None:
+        """Return the longest time between the last steps, None if too few have one."""
+        apart = [later - before for before, later in zip(self.times[1:], self.times, strict=False)]
+        return max(apart) if len(self.times) >= STEPS and min(apart) >= 0 else None
 
     def ending(self) -> Ending:
         """Return the end of the log; what a logger reports as a failure outweighs a later report of the job's end."""
@@ -241,6 +257,8 @@ class _TailReader:
             progress=self.steps[1] if len(self.steps) > 1 else None,
             advanced=self.latest_at if self.advanced else None,
             stepper=self.latest[0],
+            stepped=self.times[0] if self.times else None,
+            pace=self._pace(),
             finished=finished,
             record=self.record,
             over=self.over,

@@ -165,6 +165,8 @@ class LogFile:
             alive=self._alive.speakers(self._file),
             advanced=first + end.advanced if end.advanced is not None else 0,
             stepper=attribution.within(end.stepper, self._file).speaker,
+            stepped=end.stepped,
+            pace=end.pace,
             worked=self._alive.speakers(self._file, endings.MANY),
             resumed=self._alive.resumed(self._file),
             restarted=self._tries.restarted,

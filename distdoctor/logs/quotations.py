@@ -1,4 +1,5 @@
-"""Detection of log lines that quote an error rather than report one: source code or an environment that a script or a program printed."""
+"""Detection of log lines that quote an error rather than report one: source code, or an environment, that a program
+printed."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import gmtime, strftime
 
 import pytest
 
@@ -463,6 +464,7 @@ def test_a_failure_that_is_clearly_earlier_is_the_root_whatever_its_kind(
 
 AT_WORK = "".join(f"step {number} loss 2.{number}\n" for number in range(20))
 TICKS = "".join(f"tick {number}   kimg {number}.2   sec/tick 300.1\n" for number in range(20))
+STARTED = 1767348000
 SENT_BY_SCANCEL = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 ***\n"
 INTERRUPTED = "[INFO] [launch.py:328:sigkill_handler] Main process received SIGINT, exiting\n"
 ENDED_BY_IT = "[INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711\n"
@@ -490,6 +492,32 @@ def test_an_order_that_met_a_job_at_work_is_the_root(tmp_path: Path, text: str, 
     assert judged(tmp_path, text).verdict == ("fail" if told else "incomplete")
 
 
+def at_work(every: float, times: int) -> str:
+    """Return steps from 10:00 on, with a clock."""
+    clocks = [strftime("%Y-%m-%d %H:%M:%S", gmtime(STARTED + every * number)) for number in range(times)]
+    return "".join(f"{clock},000 - INFO - step {number}/900 loss 2.1\n" for number, clock in enumerate(clocks))
+
+
+@pytest.mark.parametrize(
+    ("text", "ordered", "hung"),
+    [
+        (at_work(8, 40), "12:20:00", True),
+        (at_work(8, 40), "10:05:30", False),
+        (at_work(8, 40), "12:05:13", False),  # the scheduler's clock may be of another zone
+        (at_work(1000, 4), "12:20:00", False),
+        (at_work(8, 2), "12:20:00", False),
+        (at_work(8, 40) + "evaluating\n" * 20, "12:20:00", False),
+        ('INFO: 10.0.0.7:4242 - "POST /generate HTTP/1.1" 200 OK\n' * 40, "12:20:00", False),  # an idle server
+    ],
+)
+@pytest.mark.parametrize("limit", ["", " DUE TO TIME LIMIT"])
+def test_a_job_that_hung_until_it_was_stopped(tmp_path: Path, text: str, ordered: str, limit: str, hung: bool) -> None:
+    order = f"slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-01-02T{ordered}{limit} ***\n"
+    found = judged(tmp_path, text + order)
+    assert found.verdict == ("incomplete" if hung else "fail")
+    assert ["hung" in one.title for one in found.candidates] == [True] * hung
+
+
 @pytest.mark.parametrize(("steps", "check"), [(900, "process/killed-by-scheduler"), (60, "process/exception")])
 def test_an_earlier_job_in_the_same_file_failed(tmp_path: Path, steps: int, check: str) -> None:
     """As of sbatch --open-mode=append; a few lines may be what the failed program had buffered."""
@@ -508,10 +536,7 @@ def test_one_step_below_a_caught_error_and_then_another(tmp_path: Path, below: s
 @pytest.mark.parametrize(("between", "helper"), [(40, True), (3, False)])
 @pytest.mark.parametrize(
     "rejected",
-    [
-        "prepare.py: error: the following arguments are required: --out",
-        "job.sh: line 30: python: command not found",
-    ],
+    ["prepare.py: error: the following arguments are required: --out", "job.sh: line 30: python: command not found"],
 )
 def test_a_helper_that_is_rejected_or_missing_above_a_program_that_fails(
     tmp_path: Path, rejected: str, between: int, helper: bool

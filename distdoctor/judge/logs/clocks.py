@@ -194,3 +194,43 @@ def is_of_unknown_process(match: Match) -> bool:
     more."""
     ended = match.check.startswith("process/") and "program" in match.values
     return ended and not _JOB.search(match.values["program"])
+
+
+# Silence before an order to stop: a job that hung.
+
+
+HUNG = 1800.0
+"""Least seconds without a step of a job that hung: an evaluation or a checkpoint may take less."""
+TIMES = 10
+"""Least length of that silence, in times of the longest of the last steps."""
+BESIDE = 10
+"""Most lines between the last step and the order to stop."""
+ZONE = 1800.0
+"""Seconds by which two time zones differ, or a multiple of them."""
+_ORDERED = re.compile(r"\bCANCELLED AT (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\b")
+
+
+def hung_before(order: Match, source: LogSource) -> float | None:
+    """Return how long the job had made no step when ``order`` stopped it, None if it was at work or if unknown.
+
+    The scheduler and the job may use two zones: a difference of theirs shows no silence.
+    """
+    at = _ordered_at(order)
+    if at is None or source.stepped is None or source.pace is None:
+        return None
+    silent = in_a_year(at) - in_a_year(source.stepped)
+    if min(at, source.stepped) < _DAY:
+        silent %= LONG
+    beside = order.line - max(source.progress, source.advanced) <= BESIDE
+    of_zones = (silent + CLOCKS) % ZONE <= source.pace + 2 * CLOCKS
+    return silent if beside and silent > max(HUNG, TIMES * source.pace) and not of_zones else None
+
+
+_DAY = calendar.timegm((1972, 1, 2, 0, 0, 0))
+"""Times before it are of an unknown day."""
+
+
+def _ordered_at(order: Match) -> float | None:
+    """Return the time of an order to stop, by its own text."""
+    written = _ORDERED.search(order.text)
+    return float(calendar.timegm(strptime(written[1], "%Y-%m-%dT%H:%M:%S"))) if written else order.who.time

@@ -362,9 +362,15 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Pos
     return tuple(_candidate(known[own[0].check], own[0]) for own in each)
 
 
+HUNG = "The job hung until it was stopped"
+HELD = "the calls in which its ranks wait, on one of its nodes, when it hangs again"
+
+
 def _candidate(check: Check, match: Match) -> PossibleCause:
     why, against, (following, command) = _reason(match), match.why, check.next
     command = _of_job(command, match)
+    if "hung" in match.values:
+        return PossibleCause(check.id, why, against, HELD, "distdoctor hang", HUNG)
     if advice := match.values.get("advice"):
         why = f"{why}; the log advises: {advice}"
     if match.ranks:

@@ -16,12 +16,14 @@ from distdoctor.judge.logs.clocks import (
     before_the_job,
     fatal_boots,
     first_by_clock,
+    hung_before,
     is_of_unknown_process,
     long_before_the_job,
 )
 from distdoctor.judge.logs.harmless import asked_to_stop, explained, is_order, reports_after_recovery, set_aside
 from distdoctor.judge.logs.lifelines import RAISED, Timeline
 from distdoctor.model.facts.logs import LogFacts, Match
+from distdoctor.model.text import duration_text
 
 BECAUSE = "it was raised because of what stands above it"
 SIGABRT = 6
@@ -103,6 +105,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check]) -> SortedMatches:
     boots = [match for match in whole.matches if match.has("booted") and match.order not in past]
     past |= {match.order for match in boots}
     timeline = whole.without(past)
+    timeline = replace(timeline, matches=tuple(_of_hung_job(match, timeline) for match in timeline.matches))
     kinds = _Kinds.of(_without_rests([*timeline.matches, *fatal_boots(boots, timeline)]))
     root, symptoms = _root(kinds, whole, checks) or _order(kinds, timeline), kinds.symptoms
     others = [match for match in (*kinds.causes, *kinds.raised, *kinds.ends) if match is not root]
@@ -152,12 +155,22 @@ REACTIONS = ("ends its ranks", "sent by launcher")
 """Reports of a launcher that it ends its ranks, as one does that is asked to stop."""
 
 
+def _of_hung_job(match: Match, timeline: Timeline) -> Match:
+    """Return an order to stop as a symptom, if the job hung before it."""
+    life = timeline.lifelines.get(match.source)
+    silent = hung_before(match, life.source) if life is not None and is_order(match) else None
+    if silent is None:
+        return match
+    why = f"the last step was {duration_text(silent)} before; the log does not show where the ranks waited"
+    return replace(match, shows="symptom", why=why, values={**match.values, "hung": "yes"})
+
+
 def _order(kinds: _Kinds, timeline: Timeline) -> Match | None:
     """Return the first order to stop, if it met a job at work: its log shows steps, and nothing else failed."""
     failed = sorted((*kinds.causes, *kinds.raised, *kinds.ends, *kinds.symptoms), key=lambda match: match.order)
     orders = [match for match in failed if is_order(match)]
     reactions = [match for match in failed if match.ended is not None and match.ended.reason in REACTIONS]
-    if not orders or len(orders) + len(reactions) < len(failed):
+    if not orders or len(orders) + len(reactions) < len(failed) or any("hung" in match.values for match in orders):
         return None
     at_work = any(one.name == orders[0].source and (one.progress or one.alive) for one in timeline.logs.sources)
     return replace(orders[0], shows="end", why="") if at_work else None

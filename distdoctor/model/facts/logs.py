@@ -201,6 +201,10 @@ class LogSource:
     """Line of its last step, if that is near its end and its counter is higher than that of the step before; else 0."""
     stepper: tuple[object, ...] = ()
     """Origin of that line, in the form of those in ``alive``."""
+    stepped: float | None = None
+    """Time of its last step, if that is near its end, as in :class:`LineOrigin`."""
+    pace: float | None = None
+    """Longest time between its last steps, in seconds."""
 
 
 @dataclass(frozen=True)
