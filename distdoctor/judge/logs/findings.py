@@ -369,7 +369,7 @@ HELD = "the calls in which its ranks wait, on one of its nodes, when it hangs ag
 def _candidate(check: Check, match: Match) -> PossibleCause:
     why, against, (following, command) = _reason(match), match.why, check.next
     command = _of_job(command, match)
-    if "hung" in match.values:
+    if match.has("hung"):
         return PossibleCause(check.id, why, against, HELD, "distdoctor hang", HUNG)
     if advice := match.values.get("advice"):
         why = f"{why}; the log advises: {advice}"

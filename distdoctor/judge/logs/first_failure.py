@@ -162,7 +162,7 @@ def _of_hung_job(match: Match, timeline: Timeline) -> Match:
     if silent is None:
         return match
     why = f"the last step was {duration_text(silent)} before; the log does not show where the ranks waited"
-    return replace(match, shows="symptom", why=why, values={**match.values, "hung": "yes"})
+    return replace(match, shows="symptom", why=why, marks=match.marks | {"hung"})
 
 
 def _order(kinds: _Kinds, timeline: Timeline) -> Match | None:
@@ -170,7 +170,7 @@ def _order(kinds: _Kinds, timeline: Timeline) -> Match | None:
     failed = sorted((*kinds.causes, *kinds.raised, *kinds.ends, *kinds.symptoms), key=lambda match: match.order)
     orders = [match for match in failed if is_order(match)]
     reactions = [match for match in failed if match.ended is not None and match.ended.reason in REACTIONS]
-    if not orders or len(orders) + len(reactions) < len(failed) or any("hung" in match.values for match in orders):
+    if not orders or len(orders) + len(reactions) < len(failed) or any(match.has("hung") for match in orders):
         return None
     at_work = any(one.name == orders[0].source and (one.progress or one.alive) for one in timeline.logs.sources)
     return replace(orders[0], shows="end", why="") if at_work else None

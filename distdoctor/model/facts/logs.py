@@ -60,6 +60,7 @@ LineMark = Literal[
     "final",
     "first",
     "head",
+    "hung",
     "leaves",
     "logged",
     "monitor",
@@ -83,9 +84,9 @@ Of a traceback: ``head`` (its beginning), ``traced`` (it has frames), ``whole`` 
 ``direct`` (raised from another), ``wraps`` (it only holds others), ``without_group`` (raised as the groups were gone).
 Of who heard it: ``caught`` or ``logged`` by the program, ``answered`` to a client, ``uncaught`` by anybody, ``thread``
 (it ended a thread). Of an end: ``row`` of a launcher's table for a process that failed itself, ``first`` of all,
-``outside`` (somebody ended the process), ``by_launcher``, ``monitor``, ``state`` of the job by its scheduler,
-``of_table`` (the same, of accounting), ``restarted`` (it did well later), ``leaves`` (in order), ``booted``. The others
-are fields of :class:`~distdoctor.model.log_line.Line`.
+``outside`` (somebody ended the process), ``hung`` (the job, before that), ``by_launcher``, ``monitor``, ``state`` of
+the job by its scheduler, ``of_table`` (the same, of accounting), ``restarted`` (it did well later), ``leaves`` (in
+order), ``booted``. The others are fields of :class:`~distdoctor.model.log_line.Line`.
 """
 _MARKS: frozenset[LineMark] = frozenset(get_args(LineMark))
 
