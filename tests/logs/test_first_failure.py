@@ -640,3 +640,22 @@ def test_a_driver_without_a_node_of_its_own(tmp_path: Path) -> None:
     assert (found.verdict, found.candidates) == ("warn", ())
     gave_up = "Can't find a `node_ip_address.json` file from /tmp/ray/session_1. for 60 seconds. A ray instance hasn't"
     assert roots(tmp_path, looks + raised("", f"ValueError: {gave_up} started.")) == [("launch/ray-node-missing", ())]
+
+
+@pytest.mark.parametrize(
+    "helper", ["job.sh: line 30: python: command not found\n", raised("", "ModuleNotFoundError: x")]
+)
+@pytest.mark.parametrize("labelled", [True, False])
+def test_an_error_of_the_script_above_labelled_ranks(tmp_path: Path, helper: str, labelled: bool) -> None:
+    """srun --label marks the lines of all ranks, so the others are of the script, which went on to start them."""
+    label = "3: " if labelled else ""
+    found = judged(tmp_path, helper + raised(label, "KeyError: 'lr'"))
+    assert ("KeyError" in found.findings[0].summary) is labelled
+
+
+def test_who_was_ended_after_another_died_is_the_last_candidate(tmp_path: Path) -> None:
+    died = raised(
+        "34: [rank34]: ", "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, invalid usage"
+    )
+    found = judged(tmp_path, f"{died}srun: error: n7: tasks 12,15: Killed\n")
+    assert [one.check for one in found.candidates] == ["nccl/init-failed", "process/killed-by-oom"]

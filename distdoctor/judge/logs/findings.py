@@ -336,7 +336,7 @@ def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
 
 def _says_less(match: Match, known: dict[str, Check]) -> tuple[bool, ...]:
     """Return the sort key of symptoms, the most specific first."""
-    return not match.compared, match.has("by_launcher"), _says_little(match, known), not match.ranks
+    return not match.compared, match.has("by_launcher", "outside"), _says_little(match, known), not match.ranks
 
 
 def _says_little(match: Match, known: dict[str, Check]) -> bool:

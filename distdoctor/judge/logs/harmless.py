@@ -280,6 +280,23 @@ def reports_after_recovery(sources: Iterable[LogSource], matches: Iterable[Match
 # What a line revokes, what a program only logged or caught, and what others ended.
 
 
+def of_the_script(timeline: Timeline) -> list[Match]:
+    """Return the errors of programs that a script ran before the ranks: ``srun --label`` marks every line of a rank,
+    and the script went on to start them."""
+    found = list[Match]()
+    for life in timeline.lifelines.values():
+        until = max((match.line for match in life.events if match.who.task is not None), default=0)
+        found += [
+            match
+            for match in life.events
+            if match.last_line < until
+            and match.ended is None
+            and {match.who.task, match.who.rank, match.who.local_rank} == {None}
+            and (is_raised(match) or match.has("head") or _REJECTED.match(match.text))
+        ]
+    return found
+
+
 def revoked(timeline: Timeline) -> list[Match]:
     """Return the lines that a later line of the same check in the same log revokes."""
     over = {
@@ -416,6 +433,7 @@ PRINCIPLES: tuple[Callable[[Timeline], list[Match]], ...] = (
     after_a_stop,
     after_the_exit,
     survived,
+    of_the_script,
     revoked,
     logged,
     lines_about_other_processes,
