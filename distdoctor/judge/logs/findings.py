@@ -353,8 +353,7 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Pos
             by_check.setdefault(match.check, []).append(match)
 
     def likelihood(own: Sequence[Match]) -> tuple[object, ...]:
-        fatal = any(one.has("whole", "uncaught") for one in own)
-        return _says_less(own[0], known), not fatal, -len(own), not any(map(is_raised, own))
+        return _says_less(own[0], known), -len(own), not any(map(is_raised, own))
 
     # A named rank says more than an unnamed one.
     own_lines = [sorted(own, key=lambda match: not match.ranks) for own in by_check.values()]
