@@ -39,4 +39,5 @@ def test_the_kernel_is_asked_of_the_jobs_own_processes(tmp_path: Path, off: int,
     assert (
         "process/killed-by-oom" in said and ("The kernel killed a process because memory ran out" in said) == named
     ), said
-    assert (f"the kernel's log of {socket.gethostname()}" in said) == named
+    assert (f"the kernel's log of {socket.gethostname()}:" in said) == named
+    assert ("since the job began: a program sent signal 9" in said) == (ago > 0)
