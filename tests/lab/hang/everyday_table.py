@@ -20,9 +20,9 @@ def moves(what: str, step: str, seconds: float) -> Job:
     return Job(f"everyday: {what}", ("init", row), nproc=1)
 
 
-def may_be_idle(what: str, step: str, *said: str) -> Job:
+def may_be_idle(what: str, step: str, look: Look) -> Job:
     """Three ranks on one host, of which it cannot be known whether anything is to come for them."""
-    row = Row(f"everyday: {what}", step, (Look(0, ask=said),), before=late(8.0), last=True)
+    row = Row(f"everyday: {what}", step, (look,), before=late(8.0), last=True)
     return Job(f"everyday: {what}", ("init", row), hosts=1, nproc=3)
 
 
@@ -83,8 +83,8 @@ EVERYDAY = (
         hosts=1,
         nproc=3,
     ),
-    may_be_idle("all wait for orders", "orders@0", "workers that wait for requests"),
-    may_be_idle("a store of its own waits for one more", "own-store@0", "rank 0 is hosting the store"),
+    may_be_idle("all wait for orders", "orders@0", Look(0, ask=("workers that wait for requests",))),
+    may_be_idle("a store of its own waits for one more", "own-store@0", Look(0, "store/nodes-missing", (), late=True)),
     held("a breakpoint of one rank", "dist-breakpoint@1", 1),
     held("a worker of the data loader sleeps", "sleepy-worker@1", 1),
     held("a lock that is taken twice", "lock-twice@1", 1),
