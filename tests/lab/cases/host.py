@@ -84,7 +84,6 @@ CASES = [
         Case("300 MB for 2 ranks", memory_limit(300, 1), "host/memory-limit", ["host1"], by_hand=memory_limit(6000, 1)),
         Case("12 processes and threads", process_limit(12, 1), "host/thread-limit", ["host1"], by_hand=process_limit(4000, 1)),
         Case("20 processes and threads", process_limit(20, 1), "host/thread-limit", ["host1"], "warn", by_hand=process_limit(4000, 1), torch="never (trains)"),
-        Case("22 processes and threads of a user on both hosts", together(as_user(0, 1), shell("ulimit -u 22", 1)), "host/thread-limit", ["host1"], by_hand=plain_shell, torch="2 s"),
         Case("a user without an entry, a name or a home", unknown_user(4711, 1), "host/user-unknown", ["host1"], "warn"),
         Case("c10d at node 0's address, and node 1 does not know its name", together(name_removed(1, "host0"), c10d("a", "a")), "host/rendezvous-name", ["host1"], master="10.77.0.10", options=(1, 2), torch="never"),
         Case("own name of node 1 unknown, c10d", together(name_removed(1, "host1"), variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), c10d("a", "a")), "host/rendezvous-name", ["host1"], torch="2 s, a name only"),
