@@ -121,8 +121,8 @@ class Collector:
                 self._notes.append(f"{source.name}: {why}" if source.name not in why else why)
 
     def launched(self, flags: Sequence[str]) -> None:
-        """Take how the job was started that writes all logs from here on, as torchrun's flags."""
-        self._launch = " ".join(("torchrun", *flags))
+        """Take flags of ``distdoctor check`` for the plan of the job that writes all logs from here on."""
+        self._launch = " ".join(flags)
 
     def log(self, name: str, kind: str) -> LogFile:
         """Return a log to feed with its content."""

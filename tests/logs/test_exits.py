@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.judging import judged, judged_files
+from distdoctor.judge.logs.findings import judge_logs
+from distdoctor.logs.collect import Collector
+from tests.facts_builder import CHECKS
+from tests.logs.judging import LOGS, judged, judged_files
 
 TABLE = """Failures:
 {others}Root Cause (first observed failure):
@@ -189,6 +192,16 @@ def test_a_rank_that_ended_itself_on_the_only_node(tmp_path: Path, launch: str, 
         [(check, (1,))] if check else []
     )
     assert check is None or "ended itself" in found.findings[0].summary
+
+
+@pytest.mark.parametrize("flags", [(), ("--nnodes=1", "--nproc-per-node=2")])
+def test_a_plan_of_a_job_is_no_launcher_of_nodes(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """srun's tasks are ranks where no torchrun is seen, whatever ``run`` knows of the job that it started."""
+    (tmp_path / "job.log").write_text("srun: error: n2: tasks 1,3: Segmentation fault\n")
+    collector = Collector(LOGS)
+    collector.launched(flags)
+    (finding,) = judge_logs(collector.collect([tmp_path]).logs, CHECKS).findings
+    assert (finding.check, finding.ranks) == ("process/crashed", (1, 3))
 
 
 def test_who_has_no_gradients_to_wait_for(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ HUNG = 1800.0
 """Least seconds without a step of a job that hung: an evaluation or a checkpoint may take less."""
 TIMES = 10
 """Least length of that silence, in times of the longest of the last steps."""
-BESIDE = 10
+CLOSE = 10
 """Most lines between the last step and the order to stop."""
 ZONE = 1800.0
 """Seconds by which two time zones differ, or a multiple of them."""
@@ -221,9 +221,9 @@ def hung_before(order: Match, source: LogSource) -> float | None:
     silent = in_a_year(at) - in_a_year(source.stepped)
     if min(at, source.stepped) < _DAY:
         silent %= LONG
-    beside = order.line - max(source.progress, source.advanced) <= BESIDE
+    close = order.line - max(source.progress, source.advanced) <= CLOSE
     of_zones = (silent + CLOCKS) % ZONE <= source.pace + 2 * CLOCKS
-    return silent if beside and silent > max(HUNG, TIMES * source.pace) and not of_zones else None
+    return silent if close and silent > max(HUNG, TIMES * source.pace) and not of_zones else None
 
 
 _DAY = calendar.timegm((1972, 1, 2, 0, 0, 0))

@@ -363,7 +363,7 @@ def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
 def _after_death(end: Match, death: Match) -> bool:
     """Return whether ``end`` came after another process had died of an exception: it lost its peer."""
     same = end.who.rank is not None and end.who.rank == death.who.rank
-    return end.source == death.source and death.last_line < end.line and not same and "row" not in end.marks
+    return end.source == death.source and death.last_line < end.line and not same and not end.has("row")
 
 
 def _ends_ranks(match: Match) -> bool:

@@ -30,7 +30,8 @@ _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b"
 _REJECTED = re.compile(
     r"(?:usage: )?[\w./-]{1,80}: error: (?:the following arg|unrecognized arg|argument |ambiguous opt)"
     r"|Error: (?:No such|Invalid|Missing|Got)\b"
-    r"|.{1,200}: (?:command not found: \S|\S{1,200}: (?:command )?not found)"
+    r"|(?:.{1,200}: line \d+|(?:\S{0,200}/)?(?:ba|da|k|z)?sh(?::(?: line)? ?\d+)?): "
+    r"(?:command not found: \S|\S{1,200}: (?:command )?not found)"
 )
 """Report of a program that rejects its command line, and ends, or of a shell that finds no program, and goes on: the
 work below that is of another program."""
