@@ -59,8 +59,8 @@ SHARED_LIMIT = 4096
 The kernel counts a user's processes in all containers of the machine (setrlimit(2), RLIMIT_NPROC)."""
 OF_THE_CHECK = 10
 """Most processes and threads of a check in addition to its ranks; not all of them exist when it counts."""
-ABORTED, CLOSED = "by signal 6", "closed its channel"
-"""Ends of a rank that got no thread where nobody catches that: C++ calls abort() (std::terminate)."""
+ABORTED = "by signal 6"
+"""End of a rank that got no thread where nobody catches that: C++ calls abort() (std::terminate)."""
 WORDS = ("Resource temporarily unavailable", NO_THREAD, "Thread creation failed")
 RAISE_ANY = (
     "Raise the limit of processes and threads in the shell that starts the job (ulimit -u). Or raise that of its "
@@ -163,7 +163,7 @@ def ended_there(node: Node, room: Room) -> bool:
 
     A library that gets no thread ends its process in its own way."""
     died = [entry.error or "" for rank in node.facts.ranks for entry in rank.stages if entry.detail.get("died")]
-    if room.left < need(node) + OF_THE_CHECK and any(error.endswith((ABORTED, CLOSED)) for error in died):
+    if room.left < need(node) + OF_THE_CHECK and any(error.endswith(ABORTED) for error in died):
         return True
     if room.left >= need(node):
         return False
@@ -172,9 +172,9 @@ def ended_there(node: Node, room: Room) -> bool:
         return True  # gloo's constructor waits for its own threads then
     bind = node.network.bind
     error = bind.error or "" if bind is not None and not bind.ok and not bind.errno else ""
-    store = any(word in error for word in (CLOSED, *WORDS))
+    store = any(word in error for word in ("closed its channel", *WORDS))
     own_store = node.meeting.hosted and (node.meeting.host_lost or {*node.keys} & {*node.meeting.lost})
-    return bool(store or own_store)
+    return bool(store or own_store or any("closed its channel" in error for error in died))
 
 
 def tightest(node: Node) -> Room | None:
